@@ -76,6 +76,7 @@ struct RopeOptions {
   std::vector<std::int64_t> firsts = {};      // of x (B, T, C): one for each of the B, if not empty
   Tensor document_starts = {};                // of x (B, T, C): see below
   std::optional<std::int64_t> channels = {};  // turn the first so many only [all]
+  std::optional<std::int64_t> turned = {};    // channels of a head that turn [all]
   double base = 10000;
   std::optional<RopeScaling> scaling = {};
   bool back = false;  // undo, up to rounding, what the same options without `back` do
@@ -88,7 +89,8 @@ struct RopeOptions {
 // packed (B, T, 3C), `channels` = 2C turns Q and K, and leaves V as it is. With document_starts
 // (B, T), as in ScoreOptions, positions begin anew at each document: a row is at the position of
 // row 0 plus the rows between it and the beginning of its document. In f32, angles are
-// rounded where transformers rounds them, which shows from some hundred positions on.
+// rounded where transformers rounds them, which shows from some hundred positions on. With `turned`
+// = R, the first R channels of each head are turned as a head of R, and the others stay.
 Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options = {});
 
 }  // namespace tapegrad

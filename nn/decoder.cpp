@@ -11,7 +11,7 @@ namespace tapegrad::nn {
 namespace {
 
 NormOptions norm_options(const DecoderConfig& c) {
-  return {.kind = c.norm_kind(), .bias = c.with_bias(), .eps = c.norm_eps};
+  return {.kind = c.norm_kind(), .bias = c.with_norm_bias(), .eps = c.norm_eps};
 }
 
 Norm make_norm(const Params& p, const char* name, const DecoderConfig& c, bool present = true) {
@@ -29,6 +29,7 @@ AttentionConfig attention_config(const DecoderConfig& c, int block) {
                     .separate_qkv = c.projects_apart(),
                     .qk_norm_whole = c.qk_norm_whole,
                     .rope = c.turns(block),
+                    .rope_channels = c.rope_channels,
                     .rope_base = c.rope_base_of(block),
                     .rope_scaling = c.scaling_of(block),
                     .scores = c.scores_of(block),
@@ -43,6 +44,7 @@ FeedForwardConfig feed_forward_config(const DecoderConfig& c) {
   return {.hidden = c.inner(),
           .bias = c.with_bias(),
           .gated = c.with_gate(),
+          .joined_gate = c.joined_gate,
           .activation = c.activation_kind(),
           .dropout = c.dropout,
           .hidden_dropout = c.ff_dropout ? c.dropout : 0,

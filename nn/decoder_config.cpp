@@ -57,6 +57,8 @@ void check_needs(const DecoderConfig& c) {
       {c.rotary(), !c.rope_pattern.empty(), "rope_pattern", "positions rotary"},
       {c.ngrams > 1, c.ngram_rows != plain.ngram_rows, "ngram_rows", "ngrams"},
       {c.qk_norm, c.qk_norm_whole, "qk_norm_whole", "qk_norm"},
+      {c.with_gate(), c.joined_gate, "joined_gate", "gated"},
+      {c.rotary(), c.rope_channels.has_value(), "rope_channels", "positions rotary"},
   };
   for (const auto& need : needs) {
     check(need.has_part || !need.given, "{} needs {}", need.option, need.part);
@@ -79,6 +81,10 @@ DecoderConfig DecoderConfig::settled() const {
   c.activation = activation_kind(), c.gated = with_gate(), c.n_inner = inner();
   c.separate_qkv = projects_apart(), c.n_kv_head = kv_heads(), c.head_size = channels_per_head();
   c.positions = position_kind(), c.norm = norm_kind();
+  // These are written only where they say something.
+  const bool has_rms = norm_kind() == NormKind::rms || norm_kind() == NormKind::rms_plus;
+  if (has_rms || with_norm_bias() == with_bias()) c.norm_bias.reset();
+  if (!rotary() || turned_channels() == channels_per_head()) c.rope_channels.reset();
   c.window_pattern = shortest(window_pattern, n_layer);
   c.rope_pattern = shortest(rope_pattern, n_layer);
   const bool some_slide =
@@ -131,6 +137,9 @@ void DecoderConfig::validate() const {
   check(!rotary() || channels_per_head() % 2 == 0,
         "positions rotary need an even number of channels per head, not {} (n_embd {}, n_head {})",
         channels_per_head(), n_embd, n_head);
+  check(!rope_channels || (*rope_channels % 2 == 0 && *rope_channels <= channels_per_head()),
+        "rope_channels must be even, and at most {}, the channels of a head, not {}",
+        channels_per_head(), rope_channels.value_or(0));
   check(n_head % kv_heads() == 0, "n_head {} is not divisible by n_kv_head {}", n_head, kv_heads());
   check(rope_high_freq_factor > rope_low_freq_factor || rope_scaling != RopeScalingKind::llama3,
         "rope_high_freq_factor {} must be above rope_low_freq_factor {}", rope_high_freq_factor,

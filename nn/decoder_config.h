@@ -49,9 +49,11 @@ struct DecoderConfig {
   double dropout = 0.0;
   std::optional<bool> bias = {};              // in linears and layer norms [with gpt2]
   std::optional<bool> qkv_bias = {};          // in the Q, K, V projections [as bias]
+  std::optional<bool> norm_bias = {};         // in layer norms [as bias]
   bool tied = true;                           // the head shares the token embedding's weight
   std::optional<Activation> activation = {};  // of the feed-forward [gelu; with llama, silu]
   std::optional<bool> gated = {};             // see FeedForward [with llama]
+  bool joined_gate = false;                   // one projection for the gate and what it gates
   std::optional<bool> separate_qkv = {};      // one projection each for Q, K and V [with llama]
   std::optional<Positions> positions = {};    // [learned; with llama, rotary]
   std::optional<NormKind> norm = {};          // [layer; with llama, rms]
@@ -78,6 +80,7 @@ struct DecoderConfig {
   double embedding_scale = 1;       // token embeddings are multiplied by it
   double residual_scale = 1;        // so is what attention and feed-forward add
   bool residual_scalars = false;    // learned, of a block's input and the embedding: see Block
+  std::optional<std::int64_t> rope_channels = {};  // channels of a head that turn [all]
   double rope_base = 10000;
   // The base in blocks with the window, whose positions are not scaled then; 0: as in the others.
   double rope_window_base = 0;
@@ -92,6 +95,7 @@ struct DecoderConfig {
   // The values that members without one stand for.
   bool with_bias() const { return bias.value_or(arch == Architecture::gpt2); }
   bool with_qkv_bias() const { return qkv_bias.value_or(with_bias()); }
+  bool with_norm_bias() const { return norm_bias.value_or(with_bias()); }
   Activation activation_kind() const;
   bool with_gate() const { return gated.value_or(arch == Architecture::llama); }
   bool projects_apart() const { return separate_qkv.value_or(arch == Architecture::llama); }
@@ -100,6 +104,7 @@ struct DecoderConfig {
   NormKind norm_kind() const;
   int kv_heads() const { return n_kv_head.value_or(n_head); }
   std::int64_t channels_per_head() const { return head_size.value_or(n_embd / n_head); }
+  std::int64_t turned_channels() const { return rope_channels.value_or(channels_per_head()); }
   // n_inner, or 4·n_embd. A gated feed-forward has three matrices in place of two: with it,
   // 8/3·n_embd, up to a multiple of 32, so that they have as many weights (Shazeer, "GLU Variants",
   // 2020, section 3).
@@ -145,6 +150,7 @@ struct DecoderConfig {
       {.least = 1, .most = 1 << 22});
     t("bias", c.bias, "biases in linear layers and layer norms [with gpt2, not with llama]");
     t("qkv_bias", c.qkv_bias, "biases of the Q, K, V projections [as --bias]");
+    t("norm_bias", c.norm_bias, "biases in layer norms [as --bias]", {.newer = true});
     t("tied", c.tied, "the head shares the token embedding");
     t("separate_qkv", c.separate_qkv,
       "a projection each for Q, K and V, drawn one by one [with llama, not with gpt2]");
@@ -152,6 +158,8 @@ struct DecoderConfig {
     t("gated", c.gated,
       "multiply inside the feed-forward layer by a gate [with llama, not with gpt2]",
       {.newer = true});
+    t("joined_gate", c.joined_gate,
+      "one projection for the gate and what it multiplies, as in Phi-3", {.newer = true});
     t("positions", c.positions, "how positions are encoded [learned; of llama, rotary]",
       {.newer = true});
     t("norm", c.norm, "layer norms, also with the unbiased variance, or RMS norms [layer; rms]",
@@ -198,6 +206,9 @@ struct DecoderConfig {
       "each block begins with a mixture of its input and the normed embedding, by two learned "
       "numbers, 1 and 0 at first",
       {.newer = true});
+    t("rope_channels", c.rope_channels,
+      "channels of a head that turn by their position, the first N [--head-size]",
+      {.least = 2, .most = 1 << 16, .newer = true});
     t("rope_base", c.rope_base,
       "base of rotary positions, whose slowest pair turns by about 1 / base per token",
       {.least = 1, .most = 1e12, .newer = true});

@@ -22,22 +22,23 @@ DecoderNames gpt2_names() {
 // norm behind the attention, as in Gemma 2 and OLMo 2.
 DecoderNames llama_names(NormPlace place) {
   const bool before_alone = place == NormPlace::before;
-  return {.tokens = "embed_tokens",
-          .positions = "embed_positions",
-          .blocks = "layers",
-          .last_norm = "norm",
-          .before_attention = "input_layernorm",
-          .attention = "self_attn",
-          .after_attention = "post_attention_layernorm",
-          .before_mlp = before_alone ? "post_attention_layernorm" : "pre_feedforward_layernorm",
-          .mlp = "mlp",
-          .after_mlp = "post_feedforward_layernorm",
-          .in_attention = {.qkv = "qkv_proj",
-                           .query = "q_proj",
-                           .key = "k_proj",
-                           .value = "v_proj",
-                           .out = "o_proj"},
-          .in_mlp = {.gate = "gate_proj", .in = "up_proj", .out = "down_proj"}};
+  return {
+      .tokens = "embed_tokens",
+      .positions = "embed_positions",
+      .blocks = "layers",
+      .last_norm = "norm",
+      .before_attention = "input_layernorm",
+      .attention = "self_attn",
+      .after_attention = "post_attention_layernorm",
+      .before_mlp = before_alone ? "post_attention_layernorm" : "pre_feedforward_layernorm",
+      .mlp = "mlp",
+      .after_mlp = "post_feedforward_layernorm",
+      .in_attention = {.qkv = "qkv_proj",
+                       .query = "q_proj",
+                       .key = "k_proj",
+                       .value = "v_proj",
+                       .out = "o_proj"},
+      .in_mlp = {.gate = "gate_proj", .in = "up_proj", .out = "down_proj", .both = "gate_up_proj"}};
 }
 
 }  // namespace

@@ -82,14 +82,18 @@ Tensor maybe_dropout(const Tensor& x, double p, Rng* rng) {
 
 FeedForward::FeedForward(const Params& p, std::int64_t channels, const FeedForwardConfig& c)
     : config(c),
-      c_gate(c.gated ? Linear(p / c.names.gate, channels, c.hidden, c.bias) : Linear()),
-      c_fc(p / c.names.in, channels, c.hidden, c.bias),
+      c_gate(c.gated && !c.joined_gate ? Linear(p / c.names.gate, channels, c.hidden, c.bias)
+                                       : Linear()),
+      c_fc(c.gated && c.joined_gate ? Linear(p / c.names.both, channels, 2 * c.hidden, c.bias)
+                                    : Linear(p / c.names.in, channels, c.hidden, c.bias)),
       c_proj(p / c.names.out, c.hidden, channels, c.bias) {}
 
 Tensor FeedForward::operator()(const Tensor& x, Rng* rng) const {
   const auto inner = [&] {
     if (!config.gated) return activate(c_fc(x), config.activation);
-    std::vector<Tensor> parts = outputs_of(x, {&c_gate, &c_fc});
+    const std::vector<Tensor> parts = config.joined_gate
+                                          ? split(c_fc(x), {config.hidden, config.hidden}, -1)
+                                          : outputs_of(x, {&c_gate, &c_fc});
     if (config.activation == Activation::silu) return swiglu(parts[0], parts[1]);
     return activate(parts[0], config.activation) * parts[1];
   };

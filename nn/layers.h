@@ -95,12 +95,13 @@ Tensor activate(const Tensor& x, Activation activation);
 
 // The names of a feed-forward layer's linears.
 struct FeedForwardNames {
-  const char *gate = "c_gate", *in = "c_fc", *out = "c_proj";
+  const char *gate = "c_gate", *in = "c_fc", *out = "c_proj", *both = "c_gate_fc";
 };
 struct FeedForwardConfig {
   std::int64_t hidden = 1;
   bool bias = true;
   bool gated = false;
+  bool joined_gate = false;  // gate and c_fc are one projection, the gate's rows first
   Activation activation = Activation::gelu;
   double dropout = 0;         // of the result
   double hidden_dropout = 0;  // between the linears
@@ -110,7 +111,7 @@ struct FeedForwardConfig {
 // Transformer", 2020): C → hidden → C.
 struct FeedForward {
   FeedForwardConfig config;
-  Linear c_gate;  // absent unless gated
+  Linear c_gate;  // absent unless gated, and if joined
   Linear c_fc, c_proj;
   FeedForward(const Params& p, std::int64_t channels, const FeedForwardConfig& config);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;

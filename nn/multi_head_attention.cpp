@@ -42,6 +42,7 @@ Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels, const 
               {.firsts = places.firsts,
                .document_starts = places.document_starts,
                .channels = channels,
+               .turned = config.rope_channels,
                .base = config.rope_base,
                .scaling = config.rope_scaling,
                .back = back});

@@ -14,14 +14,15 @@ struct AttentionNames {
 
 struct AttentionConfig {
   int n_head = 1;
-  std::optional<int> n_kv_head = {};           // heads of keys and values [n_head]
-  std::optional<std::int64_t> head_size = {};  // channels of a head [channels / n_head]
-  bool bias = true;                            // of c_proj
-  bool qkv_bias = true;                        // of the projections that make Q, K and V
-  bool separate_qkv = false;                   // W_query, W_key and W_value in place of c_attn
-  std::optional<NormOptions> qk_norm = {};     // norms of each head's Q and K
-  bool qk_norm_whole = false;                  // over all heads together instead
-  bool rope = false;                           // turn Q and K by their positions
+  std::optional<int> n_kv_head = {};               // heads of keys and values [n_head]
+  std::optional<std::int64_t> head_size = {};      // channels of a head [channels / n_head]
+  bool bias = true;                                // of c_proj
+  bool qkv_bias = true;                            // of the projections that make Q, K and V
+  bool separate_qkv = false;                       // W_query, W_key and W_value in place of c_attn
+  std::optional<NormOptions> qk_norm = {};         // norms of each head's Q and K
+  bool qk_norm_whole = false;                      // over all heads together instead
+  bool rope = false;                               // turn Q and K by their positions
+  std::optional<std::int64_t> rope_channels = {};  // of a head, that turn [all]
   double rope_base = 10000;
   std::optional<RopeScaling> rope_scaling = {};
   bool causal = true;

@@ -109,8 +109,8 @@ void SamplePrinter::rate(const nn::GenerationCost& cost) const {
   }
   const CacheType cache = options_.cache.value_or(nn::usual_cache(model_.params));
   if (cache != CacheType::f32) {
-    line += fmt::format("; keys and values of {}",
-                        names_of(cache)[static_cast<std::size_t>(cache)]);
+    line +=
+        fmt::format("; keys and values of {}", names_of(cache)[static_cast<std::size_t>(cache)]);
   }
   print_error(line + "\n");
 }

@@ -129,6 +129,8 @@ void add_rotations(Cases& cases) {
        }},
       {"rope(4, base 100, scaling)", {{2, 3, 8}}, normal,
        [](In x) { return rope(x[0], 4, {.base = 100, .scaling = RopeScaling{2, 1, 4, 16}}); }},
+      {"rope(6, four turn)", {{2, 3, 12}}, normal,
+       [](In x) { return rope(x[0], 6, {.first = 2, .turned = 4}); }},
       {"rope(4, linear)", {{2, 3, 8}}, normal,
        [](In x) {
          return rope(x[0], 4, {.scaling = RopeScaling{

@@ -12,6 +12,7 @@ namespace {
 
 struct Turn {
   std::int64_t head_size, channels;
+  std::int64_t turned;               // of the channels of a head
   std::vector<std::int64_t> firsts;  // of each sequence; one serves all
   double base;
   std::optional<RopeScaling> scaling;
@@ -39,8 +40,8 @@ T scaled(T frequency, const RopeScaling& s) {
 template <class T>
 std::vector<double> frequencies(const Turn& turn) {
   std::vector<double> result;
-  for (std::int64_t i = 0; i < turn.head_size / 2; ++i) {
-    const T exponent = static_cast<T>(2 * i) / static_cast<T>(turn.head_size);
+  for (std::int64_t i = 0; i < turn.turned / 2; ++i) {
+    const T exponent = static_cast<T>(2 * i) / static_cast<T>(turn.turned);
     const T frequency = 1 / static_cast<T>(std::pow(turn.base, static_cast<double>(exponent)));
     result.push_back(turn.scaling ? scaled(frequency, *turn.scaling) : frequency);
   }
@@ -63,7 +64,7 @@ Unit rounding(double angle) {
 }
 
 // cos and sin of the angle of each pair at each of `rows` positions from `first` on, (rows, 2,
-// D/2). Position 64·n + k is turned by 64·n and then by k: most places then take no sine or cosine
+// R/2). Position 64·n + k is turned by 64·n and then by k: most places then take no sine or cosine
 // of their own, and each depends on its position alone.
 template <class T>
 void angles(const std::vector<double>& frequency, double sign, std::int64_t first,
@@ -95,23 +96,23 @@ void angles(const std::vector<double>& frequency, double sign, std::int64_t firs
   }
 }
 
-// The angles of all sequences: (firsts, rows, 2, D/2).
+// The angles of all sequences: (firsts, rows, 2, R/2).
 template <class T>
 Tensor angles_of(const Turn& turn, std::int64_t rows) {
   const std::vector<double> frequency = frequencies<T>(turn);
   const auto sequences = std::ssize(turn.firsts);
-  Tensor table = Tensor::empty({sequences, rows, turn.head_size}, dtype_of<T>());
+  Tensor table = Tensor::empty({sequences, rows, turn.turned}, dtype_of<T>());
   T* out = table.template mutable_data<T>();
   for (const std::int64_t first : turn.firsts) {
     angles(frequency, turn.sign, first, rows, out);
-    out += rows * turn.head_size;
+    out += rows * turn.turned;
   }
   return table;
 }
 
 template <class T>
 void turn_row(const Turn& turn, const T* x, const T* cos, std::int64_t width, T* y) {
-  const std::int64_t pairs = turn.head_size / 2;
+  const std::int64_t pairs = turn.turned / 2;
   const T* sin = cos + pairs;
   for (std::int64_t head = 0; head < turn.channels; head += turn.head_size) {
     const T *low = x + head, *high = low + pairs;
@@ -120,6 +121,7 @@ void turn_row(const Turn& turn, const T* x, const T* cos, std::int64_t width, T*
       y_low[i] = low[i] * cos[i] - high[i] * sin[i];
       y_high[i] = high[i] * cos[i] + low[i] * sin[i];
     }
+    std::copy(low + turn.turned, low + turn.head_size, y_low + turn.turned);
   }
   std::copy(x + turn.channels, x + width, y + turn.channels);
 }
@@ -140,7 +142,7 @@ Tensor turned_rows(const Tensor& x, const Turn& turn) {
     parallel_for(x.numel() / width, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
         const std::int64_t place = r % angle_rows - (start == nullptr ? 0 : start[r]);
-        turn_row(turn, in + r * width, angle + place * turn.head_size, width, out + r * width);
+        turn_row(turn, in + r * width, angle + place * turn.turned, width, out + r * width);
       }
     });
   });
@@ -181,6 +183,9 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
   const std::int64_t channels = options.channels.value_or(x.dim(-1));
   check(channels >= 0 && channels <= x.dim(-1) && channels % head_size == 0,
         "[rope] {} channels of x {} are not heads of {}", channels, x.shape(), head_size);
+  const std::int64_t turned = options.turned.value_or(head_size);
+  check(turned > 0 && turned % 2 == 0 && turned <= head_size,
+        "[rope] of heads of {} channels, an even number turns, not {}", head_size, turned);
   std::vector<std::int64_t> firsts = options.firsts;
   if (firsts.empty()) firsts = {options.first};
   check(options.firsts.empty() || (x.rank() == 3 && std::ssize(firsts) == x.dim(0)),
@@ -198,8 +203,8 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
   check(options.base > 0 && std::isfinite(options.base),
         "[rope] base must be finite and above 0, not {}", options.base);
   if (options.scaling) check_scaling(*options.scaling);
-  return apply_turn(x, {head_size, channels, std::move(firsts), options.base, options.scaling,
-                        options.back ? -1.0 : 1.0, std::move(documents)});
+  return apply_turn(x, {head_size, channels, turned, std::move(firsts), options.base,
+                        options.scaling, options.back ? -1.0 : 1.0, std::move(documents)});
 }
 
 }  // namespace tapegrad

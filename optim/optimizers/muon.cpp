@@ -240,6 +240,9 @@ bool is_hidden_matrix(std::string_view name, const Shape& shape) {
 
 std::vector<std::int64_t> muon_pieces(std::string_view name, const Shape& shape) {
   const std::int64_t rows = shape[0], columns = shape[1], others = rows - columns;
+  const bool gated =
+      ends_with_part(name, "c_gate_fc.weight") || ends_with_part(name, "gate_up_proj.weight");
+  if (gated && rows % 2 == 0) return {0, rows / 2, rows};
   const bool fused =
       ends_with_part(name, "c_attn.weight") || ends_with_part(name, "qkv_proj.weight");
   if (!fused || others <= 0 || others > 2 * columns || others % 2 != 0) return {0, rows};

@@ -3,7 +3,7 @@
 
 usage: make_model.py TYPE TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
 
-TYPE is gemma2, gemma3_text, gpt2, granite, llama, mistral, olmo2, qwen2, qwen3 or smollm3.
+TYPE is gemma2, gemma3_text, gpt2, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3 or stablelm.
 
 TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
 Face's layout, in several files if weights take more than the size of one, with expected.safetensors: input_ids (B, T),
@@ -25,7 +25,9 @@ OWN = {  # what a type has beside the sizes of all
     "gemma3_text": {"query_pre_attn_scalar": 12, "sliding_window": 8, "num_hidden_layers": 7},
     "granite": {"embedding_multiplier": 3.0, "logits_scaling": 2.5, "residual_multiplier": 0.6, "attention_multiplier": 0.3},
     "gpt2": {}, "llama": {}, "mistral": {"tie_word_embeddings": False}, "olmo2": {"tie_word_embeddings": False},
-    "qwen2": {}, "qwen3": {"head_dim": 20}, "smollm3": {"num_hidden_layers": 5, "pad_token_id": None}}
+    "phi3": {"partial_rotary_factor": 0.5, "pad_token_id": None}, "qwen2": {}, "qwen3": {"head_dim": 20},
+    "smollm3": {"num_hidden_layers": 5, "pad_token_id": None},
+    "stablelm": {"partial_rotary_factor": 0.5, "use_qkv_bias": True, "tie_word_embeddings": False}}
 parser.add_argument("type", choices=OWN)
 parser.add_argument("tokenizer", type=pathlib.Path)
 parser.add_argument("out", type=pathlib.Path)

@@ -3,14 +3,16 @@
 bf16. expected.safetensors has what transformers 5.12 computes with them in f32: logits, a greedy text, and the losses of ten
 steps of fine-tuning. Attention is transformers' own, since PyTorch's knows no soft caps. The tokenizer is hf_gpt2's.
 
-usage: golden_families.py            (needs the Python packages torch, transformers, safetensors)
+usage: golden_families.py [NAME …]   (needs the Python packages torch, transformers, safetensors)
 """
 import pathlib
+import sys
 
 import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GraniteConfig,
-                          GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
+                          GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, SmolLM3Config,
+                          SmolLM3ForCausalLM, StableLmConfig, StableLmForCausalLM)
 
 from golden_hf import VOCABULARY, fine_tuning
 
@@ -30,6 +32,11 @@ MODELS = {
     "smollm3": lambda: SmolLM3ForCausalLM(SmolLM3Config(**SHAPE | {"num_hidden_layers": 4})),
     "granite": lambda: GraniteForCausalLM(GraniteConfig(
         **SHAPE, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3)),
+    "phi3": lambda: Phi3ForCausalLM(Phi3Config(
+        **SHAPE | {"hidden_size": 32, "tie_word_embeddings": False}, original_max_position_embeddings=24,
+        partial_rotary_factor=0.75)),
+    "stablelm": lambda: StableLmForCausalLM(StableLmConfig(
+        **SHAPE | {"hidden_size": 32, "tie_word_embeddings": False}, use_qkv_bias=True, partial_rotary_factor=0.25)),
 }
 
 
@@ -58,8 +65,8 @@ def write(name, make):
 
 
 def main():
-    for name, make in MODELS.items():
-        write(name, make)
+    for name in sys.argv[1:] or MODELS:
+        write(name, MODELS[name])
 
 
 main()

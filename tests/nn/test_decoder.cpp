@@ -41,6 +41,15 @@ const std::vector<Part>& parts() {
        [](Config& c) { c.separate_qkv = false, c.n_kv_head = 1, c.head_size = 6; }},
       {"three projections", [](Config& c) { c.separate_qkv = true, c.n_kv_head = 1; }},
       {"gate", [](Config& c) { c.gated = true; }},
+      {"gate in one projection", [](Config& c) { c.gated = c.joined_gate = true; }},
+      {"biases in norms alone",
+       [](Config& c) {
+         c.norm = nn::NormKind::layer, c.bias = c.qkv_bias = false, c.norm_bias = true;
+       }},
+      {"some channels turn",
+       [](Config& c) {
+         c.positions = nn::Positions::rotary, c.head_size = 6, c.rope_channels = 4;
+       }},
       {"gate of gelu", [](Config& c) { c.gated = true, c.activation = nn::Activation::gelu; }},
       {"squared relu", [](Config& c) { c.activation = nn::Activation::relu2; }},
       {"silu alone", [](Config& c) { c.gated = false, c.activation = nn::Activation::silu; }},

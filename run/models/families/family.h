@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,6 +59,10 @@ struct HfFamily {
   std::vector<std::string_view> transposed = {};  // ends of names of matrices that are (in, out)
   std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
   Window window = Window::none;
+  // The share of a head's channels that turn, where files have no `partial_rotary_factor`. Nothing:
+  // all turn, and files with another one are refused.
+  std::optional<double> turned_share = {};
+  bool may_scale_rotation = true;  // transformers takes linear and Llama 3's scaling
   // The pre-tokenizer that transformers takes whatever the files say, and the sentence that refuses
   // another one. Empty: the files' own.
   std::string_view own_pre_tokenizer = {}, own_pre_tokenizer_only = {};

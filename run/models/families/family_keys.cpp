@@ -187,6 +187,7 @@ void settle_config(const Family& family, std::string_view file, nn::DecoderConfi
   c.window = all.window, c.window_pattern = all.window_pattern;
   c.rope_window_base = all.rope_window_base, c.rope_pattern = all.rope_pattern;
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
+  if (c.rope_channels == c.channels_per_head()) c.rope_channels.reset();
   if (c.attention_scale == usual_attention_scale(c)) c.attention_scale = 0;
   if (family.inner_by_default) c = with_usual_inner(c);
 }
@@ -205,7 +206,9 @@ void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig
 std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
                                                                const nn::DecoderConfig& config) {
   const nn::DecoderConfig told = with_usual_inner(config);
-  const Section given = section_of("model", told), all = settled_section(config);
+  nn::DecoderConfig whole = settled(config);
+  if (whole.rotary()) whole.rope_channels = whole.turned_channels();
+  const Section given = section_of("model", told), all = section_of("model", whole);
   std::vector<std::pair<std::string_view, Value>> values;
   for (const FamilyKey& key : keys) {
     if (key.direction == Direction::in || key.direction == Direction::ignored) continue;
@@ -250,9 +253,11 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (key.option == kRotaryBlocks) options.insert("rope_pattern");
     if (key.option != kRotation) continue;
     if (family.model.rope_window_base != 0) options.insert("rope_window_base");
-    for (const std::string_view option :
-         {"rope_base", "rope_scaling", "rope_factor", "rope_low_freq_factor",
-          "rope_high_freq_factor", "rope_original_positions"}) {
+    if (family.hf.turned_share) options.insert("rope_channels");
+    options.insert("rope_base");
+    if (!family.hf.may_scale_rotation) continue;
+    for (const std::string_view option : {"rope_scaling", "rope_factor", "rope_low_freq_factor",
+                                          "rope_high_freq_factor", "rope_original_positions"}) {
       options.insert(option);
     }
   }

@@ -201,3 +201,16 @@ TEST_CASE("rope turns back what it has turned", "[rope]") {
     CHECK(difference(y, x, 0, 0.1) != "");
   }
 }
+
+TEST_CASE("of heads of which some channels turn, the others stay", "[rope]") {
+  Rng rng(8);
+  const Tensor x = normal(rng, {2, 5, 12});
+  const Tensor y = rope(x, 6, {.first = 3, .turned = 4});
+  for (const std::int64_t head : {0, 6}) {
+    const Tensor turned = rope(slice(x, 2, head, head + 4), 4, {.first = 3});
+    CHECK(same_bits(slice(y, 2, head, head + 4), turned));
+    CHECK(same_bits(slice(y, 2, head + 4, head + 6), slice(x, 2, head + 4, head + 6)));
+  }
+  CHECK_THROWS_WITH(rope(x, 6, {.turned = 3}), ContainsSubstring("an even number turns, not 3"));
+  CHECK_THROWS_WITH(rope(x, 6, {.turned = 8}), ContainsSubstring("not 8"));
+}

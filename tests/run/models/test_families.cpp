@@ -25,6 +25,7 @@ nn::DecoderConfig unusual(const Family& family) {
   c.n_inner = 50, c.norm_eps = 3e-6;
   if (c.arch == nn::Architecture::llama) {
     c.n_kv_head = 2, c.head_size = 8, c.rope_base = 12345;
+    if (family.hf.turned_share) c.rope_channels = 4;
   }
   if (c.window != 0) c.window = 8;
   if (family.follow != nullptr) family.follow(c);
@@ -86,10 +87,12 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
       // These are read from the embedding, and in place of kRotation and its like.
       std::set<std::string_view> read_otherwise = {"vocab_size", "tied"};
       if (keys == &family.hf.keys) {
-        read_otherwise.insert({"rope_base", "window", "window_pattern", "rope_pattern"});
+        read_otherwise.insert(
+            {"rope_base", "window", "window_pattern", "rope_pattern", "rope_channels"});
       }
       if (run::options_of(family, *keys).count("head_size") == 0) {
         read_otherwise.insert({"head_size", "attention_scale"});
+        if (!family.hf.turned_share) read_otherwise.insert("rope_channels");
       }
       for (const auto& difference : run::differences_of(back, config, read_otherwise)) {
         FAIL_CHECK(difference.option << " " << difference.value << " was " << difference.only);

@@ -14,7 +14,8 @@ using nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kFamilies = {"gemma2", "gemma3", "granite", "olmo2", "smollm3"};
+const std::vector<std::string> kFamilies = {"gemma2", "gemma3",  "granite", "olmo2",
+                                            "phi3",   "smollm3", "stablelm"};
 
 // A copy of a golden model, whose config a test may change.
 struct GoldenFamily {
@@ -156,6 +157,20 @@ TEST_CASE("what families cannot have is refused by name", "[families]") {
   refused("smollm3", "no_rope_layers", {1, 0.5}, "must be a list of whole numbers");
   refused("granite", "logits_scaling", 0, "cannot be divided by 0");
   refused("olmo2", "attention_bias", true, "attention_bias true");
+  refused("phi3", "attention_bias", true, "attention_bias true");
+  refused("phi3", "sliding_window", 0, "sliding_window: 0 must be 1 or more, or null");
+  refused("phi3", "rope_parameters", {{"rope_type", "longrope"}},
+          "rope_type 'longrope' are not supported: their angles change with the length of a text");
+  refused("phi3", "rope_parameters", {{"rope_type", "linear"}, {"factor", 2}},
+          "rope_type 'linear' are not supported, only default");
+  refused("phi3", "rope_parameters", {{"partial_rotary_factor", 1.5}},
+          "partial_rotary_factor 1.5 is not supported, only above 0 and at most 1");
+  refused("phi3", "rope_parameters", {{"partial_rotary_factor", 0.4}},
+          "rope_channels must be even, and at most 8");
+  refused("stablelm", "use_parallel_residual", true, "use_parallel_residual true");
+  refused("stablelm", "qk_layernorm", true, "qk_layernorm true");
+  refused("stablelm", "hidden_act", "gelu", "hidden_act gelu");
+  refused("granite", "partial_rotary_factor", 0.5, "partial_rotary_factor 0.5 is not supported");
 
   // What Hugging Face's layout can have, and GGUF cannot.
   const TempFolder out;
@@ -177,6 +192,7 @@ TEST_CASE("what families cannot have is refused by name", "[families]") {
   no_gguf("gemma2", "query_pre_attn_scalar", 7, "llama.cpp decides it by the model's sizes");
   no_gguf("gemma2", "layer_types", {"full_attention", "sliding_attention"},
           "GGUF cannot express window_pattern LS");
+  no_gguf("phi3", "sliding_window", 4, "llama.cpp sees all positions with this architecture");
   no_gguf("smollm3", "no_rope_layers", {0, 1, 1, 1}, "rope_pattern NRRR");
 }
 
@@ -206,6 +222,17 @@ TEST_CASE("keys that older files have, or leave out, make the same model", "[fam
   CHECK(gemma2.load().gpt.config.logit_softcap == 0);
   gemma2.configure("layer_types", nullptr);
   CHECK(gemma2.load().gpt.config.window_pattern == "SL");
+
+  // Files of transformers 4 say the share of turned channels at the top.
+  for (const char* name : {"phi3", "stablelm"}) {
+    const GoldenFamily golden(name);
+    golden.configure("rope_parameters", nullptr);
+    check_computes(golden.load(), golden.expected);
+    golden.configure("partial_rotary_factor", nullptr);
+    const auto turned = golden.load().gpt.config.rope_channels;
+    CHECK(turned ==
+          (std::string_view(name) == "phi3" ? std::nullopt : std::optional<std::int64_t>(2)));
+  }
 
   const GoldenFamily smol("smollm3");
   smol.configure("no_rope_layers", nullptr);

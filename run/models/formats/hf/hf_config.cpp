@@ -1,6 +1,7 @@
 #include "tapegrad/run/models/formats/hf/hf_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -114,16 +115,35 @@ HfConfig rotation_in(const HfConfig& file, nn::DecoderConfig& c) {
   return older;
 }
 
-void read_rotation(const HfConfig& file, nn::DecoderConfig& c) {
+// The share of a head's channels that turn, of which transformers rounds the number down. The one
+// in the object of rotary positions wins.
+void read_turned_share(const HfConfig& file, const HfConfig& part, const HfFamily& family,
+                       nn::DecoderConfig& c) {
+  const std::string key = "partial_rotary_factor";
+  const double share = part.get(key, file.get(key, family.turned_share.value_or(1.0)));
+  check(share == 1 || (family.turned_share && share > 0 && share < 1),
+        "{}: partial_rotary_factor {} is not supported, only {}", file.path(), share,
+        family.turned_share ? "above 0 and at most 1" : "1");
+  if (share == 1) return;
+  const double channels = static_cast<double>(c.channels_per_head()) * share;
+  c.rope_channels = static_cast<std::int64_t>(channels);
+}
+
+void read_rotation(const HfConfig& file, const HfFamily& family, nn::DecoderConfig& c) {
   c.rope_base = file.get("rope_theta", c.rope_base);
   const bool by_kind = c.rope_window_base != 0;
   const HfConfig part = rotation_in(file, c);
   c.rope_base = part.get("rope_theta", c.rope_base);
   const auto type = rope_type(part);
-  const auto turned = part.get("partial_rotary_factor", 1.0);
-  check(turned == 1.0, "{}: partial_rotary_factor {} is not supported, only 1", file.path(),
-        turned);
+  read_turned_share(file, part, family, c);
   if (type == "default") return;
+  check(type != "longrope" && type != "su" && type != "yarn",
+        "{}: rotary positions of rope_type '{}' are not supported: their angles change with the "
+        "length of a text; take a model of the family without them, as Phi-3-mini-4k",
+        file.path(), type);
+  check(family.may_scale_rotation,
+        "{}: rotary positions of rope_type '{}' are not supported, only default", file.path(),
+        type);
   check(type == "linear" || type == "llama3",
         "{}: rotary positions of rope_type '{}' are not supported, only default, linear and llama3",
         file.path(), type);
@@ -138,8 +158,19 @@ void read_rotation(const HfConfig& file, nn::DecoderConfig& c) {
   if (!by_kind) c.rope_original_positions = file.get(original, c.rope_original_positions);
 }
 
+// The share that rounds down to so many channels.
+double share_of(std::int64_t channels, std::int64_t all) {
+  const auto of = static_cast<double>(all);
+  const double share = static_cast<double>(channels) / of;
+  return static_cast<std::int64_t>(of * share) == channels ? share : std::nextafter(share, 1.0);
+}
+
 void set_rotation(const Family& family, const nn::DecoderConfig& c, Json& json) {
   Json rope = {{"rope_type", "default"}, {"rope_theta", c.rope_base}};
+  if (family.hf.turned_share) {
+    const double share = share_of(c.turned_channels(), c.channels_per_head());
+    rope["partial_rotary_factor"] = json["partial_rotary_factor"] = share;
+  }
   if (c.scaling()) {
     rope["rope_type"] = name_of_enum(c.rope_scaling);
     rope["factor"] = c.rope_factor;
@@ -271,7 +302,9 @@ HfModel read_hf_config(const fs::path& folder) {
         file.path());
   nn::DecoderConfig config = config_of_keys(family, family.hf.keys, file.path(), "",
                                             [&](std::string_view key) { return file.find(key); });
-  if (key_of(family.hf.keys, kRotation) != nullptr) read_rotation(file, config);
+  if (key_of(family.hf.keys, kRotation) != nullptr) {
+    read_rotation(file, family.hf, config);
+  }
   if (key_of(family.hf.keys, kRotaryBlocks) != nullptr) read_rotary_blocks(file, config);
   read_window(file, family.hf.window, config);
   settle_config(family, file.path(), config);
