@@ -184,7 +184,7 @@ OTHERS = {
         lambda x, t: F.kl_div(x, t, reduction="batchmean", log_target=True),
     "stddev": torch.std, "stddev(1)": lambda x: x.std(1), "stddev(1, biased, keep)": lambda x: x.std(1, False, True),
     "norm": torch.norm, "norm(2, 0)": lambda x: x.norm(2, 0), "norm(2, 0, keep)": lambda x: x.norm(2, 0, True),
-    "norm(1)": lambda x: x.norm(1, -1), "norm(3)": lambda x: x.norm(3),
+    "norm(1)": lambda x: x.norm(1, -1), "norm(3)": lambda x: x.norm(3, (0, 1)),
     "prod": torch.prod, "prod(1)": lambda x: x.prod(1), "prod(1, keep)": lambda x: x.prod(1, True), "prod(0, 2)": lambda x: x.prod(2).prod(0),
     "cumprod(0)": lambda x: x.cumprod(0), "cumprod(-1)": lambda x: x.cumprod(-1),
     "normalize": F.normalize, "cosine_similarity": F.cosine_similarity, "cosine_similarity(0)": lambda a, b: F.cosine_similarity(a, b, 0),
