@@ -19,6 +19,7 @@ struct Part {
 };
 
 constexpr Part kParts[] = {
+    {"train", "learn a tokenizer from a corpus", tokenizers::train_tokenizer},
     {"show", "what a tokenizer is, and its tokens of a text", tokenizers::show_tokenizer},
     {"compare", "a text by several tokenizers, as a table and a page",
      tokenizers::compare_tokenizers},
@@ -26,7 +27,7 @@ constexpr Part kParts[] = {
 
 int print_help() {
   fmt::print(
-      "Shows and compares tokenizers.\n\nUsage: tapegrad tokenizer PART [options]\n       tapegrad "
+      "Trains, shows and compares tokenizers.\n\nUsage: tapegrad tokenizer PART [options]\n       tapegrad "
       "tokenizer PART --help\n\nParts:\n");
   for (const Part& part : kParts) fmt::print("  {:<12}{}\n", part.name, part.summary);
   fmt::print("\nExamples:\n  {:<72}  {}\n  {:<72}  {}\n",

@@ -48,6 +48,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"data/tokenize/hf", {"base*", "data/tokenize*"}},
     {"data/tokenize/hf/steps", {"base*", "data/tokenize*"}},
     {"data/tokenize/sentencepiece", {"base*", "data/tokenize*"}},
+    {"data/tokenize/train", {"base*", "data/tokenize*"}},
     {"data/grammar", {"base*", "data/tokenize*", "data/grammar*"}},
     {"data/grammar/schema", {"base*", "data/grammar*"}},
     {"data/corpus", {"base*", "data/tokenize*", "data/corpus"}},
