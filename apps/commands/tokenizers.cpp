@@ -27,7 +27,8 @@ constexpr Part kParts[] = {
 
 int print_help() {
   fmt::print(
-      "Trains, shows and compares tokenizers.\n\nUsage: tapegrad tokenizer PART [options]\n       tapegrad "
+      "Trains, shows and compares tokenizers.\n\nUsage: tapegrad tokenizer PART [options]\n       "
+      "tapegrad "
       "tokenizer PART --help\n\nParts:\n");
   for (const Part& part : kParts) fmt::print("  {:<12}{}\n", part.name, part.summary);
   fmt::print("\nExamples:\n  {:<72}  {}\n  {:<72}  {}\n",
@@ -41,8 +42,8 @@ int run_part(const cli::Call& call) {
   const bool completes_it = cli::is_completing() && call.argc == 2;
   for (const Part& part : kParts) {
     if (part.name != word || completes_it) continue;
-    return part.run({fmt::format("{} {}", call.name, part.name), call.argc - 1, call.argv + 1,
-                     call.begin});
+    return part.run(
+        {fmt::format("{} {}", call.name, part.name), call.argc - 1, call.argv + 1, call.begin});
   }
   if (cli::is_completing()) {
     cli::Completions all{word};

@@ -17,9 +17,10 @@ struct CompareOptions {
 
 std::optional<CompareOptions> parse_compare(const cli::Call& call) {
   CompareOptions o;
-  cli::CommandLine cli(call.name,
-                       "Makes tokens of a text by several tokenizers, side by side: how many bytes a\n"
-                       "token has, how fast they are made, and whether the text comes back.");
+  cli::CommandLine cli(
+      call.name,
+      "Makes tokens of a text by several tokenizers, side by side: how many bytes a\n"
+      "token has, how fast they are made, and whether the text comes back.");
   cli.words(o.tokenizers, "TOKENIZER",
             "gpt2, a tokenizer.json, a folder that has one, or a model; one at least");
   cli("file", o.file, "file that has the text; - is stdin", {.value = "FILE|-"});

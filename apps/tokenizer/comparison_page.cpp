@@ -15,7 +15,10 @@ namespace {
 
 // Neighbours differ: the colour is that of the token's place.
 constexpr int kColours = 6;
-constexpr std::string_view kStyle = R"(.tokens { overflow-wrap: anywhere; line-height: 1.75; }
+constexpr std::string_view kStyle =
+    R"(.texts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 440px), 1fr)); gap: 0 24px; }
+section { min-width: 0; }
+.tokens { overflow-wrap: anywhere; line-height: 1.75; }
 .tokens span { border-radius: 3px; padding: 1px 0; unicode-bidi: isolate; -webkit-box-decoration-break: clone; box-decoration-break: clone; }
 .tokens span:hover { outline: 2px solid var(--fg); }
 .tokens i { font-size: 0.8em; font-style: normal; opacity: 0.75; }
@@ -88,9 +91,9 @@ std::string tokens_markup(const TokenizedText& t, const data::Tokenizer& tokeniz
 }
 
 std::string row_markup(const TokenizedText& t, double most) {
-  std::string html = fmt::format(
-      "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"number\">{}</td>", markup(t.name),
-      markup(t.method), grouped(t.vocab_size));
+  std::string html =
+      fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"number\">{}</td>",
+                  markup(t.name), markup(t.method), grouped(t.vocab_size));
   if (t.error) return html + fmt::format("<td colspan=\"6\">{}</td></tr>\n", markup(*t.error));
   return html + fmt::format(
                     "<td class=\"number\">{}</td><td class=\"number\">{:.3f}</td>"
@@ -131,15 +134,16 @@ std::string comparison_page(const ComparedText& compared) {
       title, embedded::report_style(), kStyle, colours(), markup(compared.name),
       grouped(std::ssize(compared.text)));
   for (const TokenizedText& t : compared.texts) html += row_markup(t, most);
-  html += "</table></div>\n";
+  html += "</table></div>\n<div class=\"texts\">\n";
   for (std::size_t i = 0; i < compared.texts.size(); ++i) {
     const TokenizedText& t = compared.texts[i];
     if (t.error) continue;
-    html += fmt::format("<h2>{}</h2>\n", markup(t.name)) +
-            tokens_markup(t, compared.tokenizers[i]);
+    html += fmt::format("<section><h2>{}</h2>\n{}</section>\n", markup(t.name),
+                        tokens_markup(t, compared.tokenizers[i]));
   }
   return html +
-         "</main>\n<footer>Made by tapegrad. Hover over a token to read its id and its bytes; parts "
+         "</div>\n</main>\n<footer>Made by tapegrad. Hover over a token to read its id and its "
+         "bytes; parts "
          "of characters are shown as bytes. This file needs no network.</footer>\n</body>\n"
          "</html>\n";
 }

@@ -24,7 +24,8 @@ data::Tokenizer open_tokenizer(const std::string& name) {
   if (!path_exists(path)) {
     if (name == "gpt2") return data::Tokenizer::gpt2();
     fail(
-        "'{}' is no tokenizer: give gpt2, a tokenizer.json, a folder that has one, or a model whose "
+        "'{}' is no tokenizer: give gpt2, a tokenizer.json, a folder that has one, or a model "
+        "whose "
         "file has its tokenizer, as GGUF",
         name);
   }

@@ -28,9 +28,8 @@ void time_encoding(TokenizedText& result, const data::Tokenizer& tokenizer, std:
 
 TokenizedText tokenize(const std::string& name, const data::Tokenizer& tokenizer,
                        std::string_view text, bool special) {
-  TokenizedText result{.name = name,
-                       .method = method_of(tokenizer),
-                       .vocab_size = tokenizer.vocab_size()};
+  TokenizedText result{
+      .name = name, .method = method_of(tokenizer), .vocab_size = tokenizer.vocab_size()};
   try {
     time_encoding(result, tokenizer, text, special);
   } catch (const Error& error) {
@@ -56,10 +55,10 @@ std::string comparison_table(const std::vector<TokenizedText>& texts) {
       row.insert(row.end(), {"–", "–", "–", "–", "–"});
       errors += fmt::format("{}: {}\n", cli::printable(t.name), cli::printable(*t.error));
     } else {
-      row.insert(row.end(), {grouped(std::ssize(t.tokens)), fmt::format("{:.3f}", t.bytes_per_token),
-                             fmt::format("{:.4f}", t.tokens_per_byte()),
-                             fmt::format("{:.1f}", t.bytes_per_second / 1e6),
-                             t.comes_back ? "yes" : "no"});
+      row.insert(row.end(),
+                 {grouped(std::ssize(t.tokens)), fmt::format("{:.3f}", t.bytes_per_token),
+                  fmt::format("{:.4f}", t.tokens_per_byte()),
+                  fmt::format("{:.1f}", t.bytes_per_second / 1e6), t.comes_back ? "yes" : "no"});
     }
     rows.push_back(std::move(row));
   }

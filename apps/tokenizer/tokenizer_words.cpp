@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDepth = 16;  // of a tokenizer.json
+constexpr int kDepth = 16;              // of a tokenizer.json
 constexpr std::size_t kMostShown = 24;  // special tokens
 
 std::string text_at(const json& part, const char* name) {
@@ -88,7 +88,8 @@ std::string special_words(const data::Tokenizer& tokenizer) {
     words += fmt::format("{}{} {}", words.empty() ? "" : ", ", id,
                          inspect::quoted_token(tokenizer.token_bytes(token)));
   }
-  if (count > kMostShown) words += fmt::format(" and {} more", grouped(static_cast<std::int64_t>(count - kMostShown)));
+  if (count > kMostShown)
+    words += fmt::format(" and {} more", grouped(static_cast<std::int64_t>(count - kMostShown)));
   return count == 0 ? "none" : words;
 }
 
@@ -136,18 +137,17 @@ Facts facts_of(const data::Tokenizer& tokenizer) {
     const json file = parse_json<json>(tokenizer.hf_json(), kDepth);
     const json& merges = member_of(member_of(file, "model"), "merges");
     facts = {{"method", method_of_file(file)},
-             {"vocabulary",
-              merges.is_array()
-                  ? fmt::format("{}, {}", size, counted(std::ssize(merges), "merge"))
-                  : size},
+             {"vocabulary", merges.is_array()
+                                ? fmt::format("{}, {}", size, counted(std::ssize(merges), "merge"))
+                                : size},
              {"normalizer", steps_words(member_of(file, "normalizer"), "normalizers")},
              {"pre-tokenizer", steps_words(member_of(file, "pre_tokenizer"), "pretokenizers")}};
   } else {  // GPT-2's, or learnt as GPT-2's was
-    facts = {{"method", "byte-level BPE"},
-             {"vocabulary",
-              fmt::format("{}, {}", size, counted(tokenizer.vocab_size() - 257, "merge"))},
-             {"normalizer", "none"},
-             {"pre-tokenizer", "GPT-2's words, in bytes"}};
+    facts = {
+        {"method", "byte-level BPE"},
+        {"vocabulary", fmt::format("{}, {}", size, counted(tokenizer.vocab_size() - 257, "merge"))},
+        {"normalizer", "none"},
+        {"pre-tokenizer", "GPT-2's words, in bytes"}};
   }
   facts.emplace_back("special tokens", special_words(tokenizer));
   facts.emplace_back("texts begin with", tokens_words(tokenizer, tokenizer.begin()));

@@ -41,18 +41,19 @@ struct TrainOptions {
 
 std::optional<TrainOptions> parse_train(const cli::Call& call) {
   TrainOptions o;
-  cli::CommandLine cli(call.name,
-                       "Learns a tokenizer from a corpus, and writes a folder with a tokenizer.json\n"
-                       "that transformers opens: for tapegrad prepare --tokenizer FOLDER, and train.");
+  cli::CommandLine cli(
+      call.name,
+      "Learns a tokenizer from a corpus, and writes a folder with a tokenizer.json\n"
+      "that transformers opens: for tapegrad prepare --tokenizer FOLDER, and train.");
   cli.group("Corpus");
-  cli.words(o.corpus, "CORPUS",
-            "files and folders of text, packed or not, JSON lines; - is stdin");
+  cli.words(o.corpus, "CORPUS", "files and folders of text, packed or not, JSON lines; - is stdin");
   cli("field", o.field, "field that has the text in JSON lines (.jsonl)", {.value = "NAME"});
   cli("encoding", o.encoding, "encoding of the files, such as latin-1", {.value = "NAME"});
   cli.group("Tokenizer");
-  cli.choice("kind", o.kind, {"bpe", "unigram", "byte_fallback"},
-             "bpe: byte-level, as GPT-2's; byte_fallback: characters that merge, and bytes for rare "
-             "ones, as Llama 2's; unigram: the likeliest pieces, as T5's, with such bytes");
+  cli.choice(
+      "kind", o.kind, {"bpe", "unigram", "byte_fallback"},
+      "bpe: byte-level, as GPT-2's; byte_fallback: characters that merge, and bytes for rare "
+      "ones, as Llama 2's; unigram: the likeliest pieces, as T5's, with such bytes");
   cli("vocab_size", o.vocab_size, "tokens of the vocabulary, all of them",
       {.least = 257, .most = 1e6});
   cli("out", o.out, "the folder of the tokenizer", {.value = "DIR"});
@@ -64,14 +65,14 @@ std::optional<TrainOptions> parse_train(const cli::Call& call) {
       {.least = 1, .most = kMaxThreads});
   cli.example("tapegrad tokenizer train books/ --vocab-size 8000 --out tokens/books",
               "byte-level BPE");
-  cli.example("tapegrad tokenizer train wiki.jsonl.zst --kind unigram --vocab-size 32000 -o tokens/wiki",
-              "Unigram, with bytes for rare characters");
+  cli.example(
+      "tapegrad tokenizer train wiki.jsonl.zst --kind unigram --vocab-size 32000 -o tokens/wiki",
+      "Unigram, with bytes for rare characters");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   if (o.corpus.empty()) cli::usage_error("which corpus? Give files or folders of text");
   if (o.out.empty()) cli::usage_error("--out is needed: the folder of the tokenizer");
-  cli::as_usage([&] {
-    check(data::is_encoding(o.encoding), "--encoding: '{}' is not known", o.encoding);
-  });
+  cli::as_usage(
+      [&] { check(data::is_encoding(o.encoding), "--encoding: '{}' is not known", o.encoding); });
   if (o.threads) set_num_threads(*o.threads);
   return o;
 }
@@ -102,11 +103,10 @@ data::PieceCounts count_corpus(const TrainOptions& o, Terminal& terminal) {
     return place > 0 ? place : data::cut_anywhere().last_place(text);
   }};
   const std::vector<fs::path> paths(o.corpus.begin(), o.corpus.end());
-  const data::CorpusOptions options{.max_bytes = std::int64_t{1} << 60,
-                                    .field = o.field,
-                                    .encoding = o.encoding};
-  data::DocumentStream documents(
-      paths, options, {.end_of_text = std::string(data::Bpe::kEndOfTextBytes)}, cut);
+  const data::CorpusOptions options{
+      .max_bytes = std::int64_t{1} << 60, .field = o.field, .encoding = o.encoding};
+  data::DocumentStream documents(paths, options,
+                                 {.end_of_text = std::string(data::Bpe::kEndOfTextBytes)}, cut);
   data::PieceCounts counts = data::counts_for(kind);
   for (data::DocumentPiece piece; documents.next(piece);) {
     data::count_words(kind, piece.text, piece.first, counts);
@@ -118,14 +118,13 @@ data::PieceCounts count_corpus(const TrainOptions& o, Terminal& terminal) {
   }
   run::note_left_out(documents.corpus().faulty());
   check(counts.text_bytes() > 0, "the corpus has nothing but white space");
-  terminal.line(fmt::format("corpus: {} of {}, {} different words{}",
-                            size_text(static_cast<double>(documents.corpus().bytes())),
-                            counted(std::ssize(documents.corpus().files()), "file"),
-                            grouped(std::ssize(counts.counts())),
-                            counts.dropped() > 0
-                                ? fmt::format("; {} rare ones were dropped to save memory",
-                                              grouped(counts.dropped()))
-                                : ""));
+  terminal.line(fmt::format(
+      "corpus: {} of {}, {} different words{}",
+      size_text(static_cast<double>(documents.corpus().bytes())),
+      counted(std::ssize(documents.corpus().files()), "file"), grouped(std::ssize(counts.counts())),
+      counts.dropped() > 0
+          ? fmt::format("; {} rare ones were dropped to save memory", grouped(counts.dropped()))
+          : ""));
   return counts;
 }
 
@@ -162,8 +161,9 @@ void train(const TrainOptions& o) {
   write_file_atomically(fs::path(o.out) / kFile, json);
   terminal.line(fmt::format("{}: {}, {}", o.out, method_of(tokenizer),
                             counted(tokenizer.vocab_size(), "token")));
-  terminal.line(fmt::format("use: {} --tokenizer {}", cli::program_path("tapegrad train"),
-                            cli::quoted(o.out + (o.out.find_first_of("/.") == o.out.npos ? "/" : ""))));
+  terminal.line(
+      fmt::format("use: {} --tokenizer {}", cli::program_path("tapegrad train"),
+                  cli::quoted(o.out + (o.out.find_first_of("/.") == o.out.npos ? "/" : ""))));
 }
 
 }  // namespace

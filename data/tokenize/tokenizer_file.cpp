@@ -176,8 +176,8 @@ Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
 
 Tokenizer Tokenizer::open(const std::filesystem::path& path) {
   const std::filesystem::path file = is_folder(path) ? path / "tokenizer.json" : path;
-  const bool is_ours = path_exists(file) && file.extension() == ".json" &&
-                       !is_hf(read_file(file, kMostHfBytes));
+  const bool is_ours =
+      path_exists(file) && file.extension() == ".json" && !is_hf(read_file(file, kMostHfBytes));
   return is_ours ? load(file) : from_hf(path);
 }
 

@@ -22,7 +22,8 @@ using CountedWords = std::vector<std::pair<std::string, std::int64_t>>;
 CountedWords marked_words(const PieceCounts& pieces);
 
 // The characters that make up a share of the text, the most frequent ones first, and those of
-// `needed`; of equally frequent ones that with the smaller bytes. Bytes that are not UTF-8 are none.
+// `needed`; of equally frequent ones that with the smaller bytes. Bytes that are not UTF-8 are
+// none.
 std::vector<std::string> frequent_characters(const CountedWords& words, double share,
                                              std::string_view needed);
 

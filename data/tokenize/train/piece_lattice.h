@@ -20,8 +20,8 @@ class PieceLattice {
   // Adds, to the value of each piece, `weight` times the number of its occurrences that is expected
   // by the probabilities of all ways. Returns the logarithm of the word's probability.
   double add_expected(double weight, std::span<double> expected);
-  // The likeliest way: its pieces, from the last one on. `but`: a piece that is not taken as a whole
-  // word, or -1; no way is left where the word is one character.
+  // The likeliest way: its pieces, from the last one on. `but`: a piece that is not taken as a
+  // whole word, or -1; no way is left where the word is one character.
   const std::vector<std::int32_t>& best(std::int32_t but = -1);
 
  private:
@@ -35,8 +35,8 @@ class PieceLattice {
 
   const TextTree& tree_;
   std::span<const ScoredPiece> pieces_;
-  std::size_t size_ = 0;  // of the word
-  std::vector<Edge> edges_;  // by their begins
+  std::size_t size_ = 0;                 // of the word
+  std::vector<Edge> edges_;              // by their begins
   std::vector<double> before_, behind_;  // logarithms of the sums over all ways to a place, and on
   std::vector<std::int32_t> way_;
 };

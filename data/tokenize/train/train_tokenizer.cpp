@@ -37,7 +37,8 @@ std::size_t first_spaced_word(std::string_view text) {
   std::size_t end = std::min(text.find(' ', 1), text.size());
   if (end <= kMostBytesOfWord) return end;
   end = kMostBytesOfWord;
-  while (end > kMostBytesOfWord - 4 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end > kMostBytesOfWord - 4 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+    --end;
   return end;
 }
 

@@ -11,7 +11,8 @@ namespace tapegrad::data {
 
 // The kinds of tokenizers that are learnt into a tokenizer.json of Hugging Face's.
 // - bpe: GPT-2's, see Tokenizer::train_bpe: 256 bytes, merges, <|endoftext|>
-// - byte_fallback: SentencePiece's BPE in Llama 2's form: <unk>, <s>, </s>, 256 bytes for characters
+// - byte_fallback: SentencePiece's BPE in Llama 2's form: <unk>, <s>, </s>, 256 bytes for
+// characters
 //   that are rare, merges, characters; a space is ▁, and one stands before a text
 // - unigram: SentencePiece's Unigram (Kudo 2018), in the form of transformers' converters, with the
 //   same special tokens and bytes

@@ -57,9 +57,9 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
 // "Replacing suffix trees with enhanced suffix arrays", section 3).
 std::vector<SeedPiece> frequent_substrings(const CountedWords& words, std::size_t most) {
   struct Interval {
-    std::size_t size;      // bytes of the text
-    std::int64_t before;   // occurrences of all suffixes before the first one
-    std::size_t suffix;    // one that begins with the text
+    std::size_t size;     // bytes of the text
+    std::int64_t before;  // occurrences of all suffixes before the first one
+    std::size_t suffix;   // one that begins with the text
   };
   struct Found {
     std::string_view text;
