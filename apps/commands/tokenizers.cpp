@@ -48,7 +48,7 @@ int run_part(const cli::Call& call) {
   if (cli::is_completing()) {
     cli::Completions all{word};
     for (const Part& part : kParts) all.add(part.name, part.summary);
-    all.add("--help", "shows this help");
+    all.add("--help", "show this text");
     print(all);
   }
   if (word == "--help" || word == "-h" || word == "help") return print_help();

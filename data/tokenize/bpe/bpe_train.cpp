@@ -9,7 +9,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
-#include "tapegrad/data/tokenize/train/merge_trainer.h"
+#include "tapegrad/data/tokenize/bpe/merge_trainer.h"
 
 namespace tapegrad::data {
 

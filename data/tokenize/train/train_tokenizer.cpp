@@ -11,10 +11,10 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
+#include "tapegrad/data/tokenize/bpe/merge_trainer.h"
 #include "tapegrad/data/tokenize/hf/hf_export.h"
 #include "tapegrad/data/tokenize/hf/hf_file.h"
 #include "tapegrad/data/tokenize/hf/merges_of_scores.h"
-#include "tapegrad/data/tokenize/train/merge_trainer.h"
 #include "tapegrad/data/tokenize/train/unigram_train.h"
 
 namespace tapegrad::data {
@@ -66,8 +66,10 @@ json replace_step(std::string_view from, std::string_view to) {
   return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
 }
 
-// All but the model. Bytes become characters, and marks spaces, but for the one before a text.
-json file_of(json normalizer, json pre_tokenizer) {
+// All but the model. Spaces become marks, with one more before a text; there and back.
+json file_of(json pre_tokenizer) {
+  const json normalizers = {{{"type", "Prepend"}, {"prepend", kSpaceMark}},
+                            replace_step(" ", kSpaceMark)};
   const json steps = {replace_step(kSpaceMark, " "),
                       {{"type", "ByteFallback"}},
                       {{"type", "Fuse"}},
@@ -76,7 +78,7 @@ json file_of(json normalizer, json pre_tokenizer) {
           {"truncation", nullptr},
           {"padding", nullptr},
           {"added_tokens", added_tokens()},
-          {"normalizer", std::move(normalizer)},
+          {"normalizer", {{"type", "Sequence"}, {"normalizers", normalizers}}},
           {"pre_tokenizer", std::move(pre_tokenizer)},
           {"post_processor", nullptr},
           {"decoder", {{"type", "Sequence"}, {"decoders", steps}}}};
@@ -90,7 +92,6 @@ void check_size(std::int64_t vocab_size) {
 }
 
 void check_characters(std::size_t characters, std::int64_t vocab_size) {
-  check(characters > 0, "[tokenizer] the corpus has no words");
   check(kFirstTokens + characters <= static_cast<std::size_t>(vocab_size),
         "[tokenizer] a vocabulary of {} tokens is too small for the {} characters of the corpus, "
         "and {} special tokens and bytes; choose {} or more",
@@ -105,6 +106,7 @@ struct LearntPairs {
 LearntPairs learn_pairs(const PieceCounts& counts, std::int64_t vocab_size,
                         const std::function<void(std::int64_t)>& on_tokens) {
   const CountedWords words = marked_words(counts);
+  check(!words.empty(), "[tokenizer] the corpus has no words");
   LearntPairs learnt;
   learnt.characters = frequent_characters(words, kCoverage, kSpaceMark);
   check_characters(learnt.characters.size(), vocab_size);
@@ -151,9 +153,7 @@ std::string train_byte_fallback(const PieceCounts& counts, std::int64_t vocab_si
                                 const std::function<void(std::int64_t)>& on_tokens) {
   check_size(vocab_size);
   const LearntPairs learnt = learn_pairs(counts, vocab_size, on_tokens);
-  const json normalizers = {{{"type", "Prepend"}, {"prepend", kSpaceMark}},
-                            replace_step(" ", kSpaceMark)};
-  json rest = file_of({{"type", "Sequence"}, {"normalizers", normalizers}}, nullptr);
+  json rest = file_of(nullptr);
   rest["model"] = {{"type", "BPE"},
                    {"dropout", nullptr},
                    {"unk_token", kSpecial[0]},
@@ -190,7 +190,8 @@ std::string train_unigram_file(const PieceCounts& counts, std::int64_t vocab_siz
                                const std::function<void(std::int64_t)>& on_tokens) {
   check_size(vocab_size);
   CountedWords words = marked_words(counts);
-  const auto characters =
+  check(!words.empty(), "[tokenizer] the corpus has no words");
+  const std::vector<std::string> characters =
       frequent_characters(words, kCoverage, std::string(kSpaceMark).append(kByteCharacters));
   check_characters(characters.size(), vocab_size);
   words = words_of_characters(words, characters);
@@ -202,10 +203,10 @@ std::string train_unigram_file(const PieceCounts& counts, std::int64_t vocab_siz
                               });
   // Readers of JSON agree on numbers of so few digits to the last bit.
   for (ScoredPiece& piece : pieces) piece.score = std::round(piece.score * 1e6) / 1e6;
-  json rest = file_of(nullptr, {{"type", "Metaspace"},
-                                {"replacement", kSpaceMark},
-                                {"prepend_scheme", "first"},
-                                {"split", true}});
+  json rest = file_of({{"type", "Metaspace"},
+                       {"replacement", kSpaceMark},
+                       {"prepend_scheme", "never"},
+                       {"split", true}});
   rest["model"] = {
       {"type", "Unigram"}, {"unk_id", 0}, {"byte_fallback", true}, {"vocab", json::array()}};
   HfFile file(std::move(rest), static_cast<std::size_t>(vocab_size));

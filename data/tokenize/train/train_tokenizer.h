@@ -14,7 +14,8 @@ namespace tapegrad::data {
 // - byte_fallback: SentencePiece's BPE in Llama 2's form: <unk>, <s>, </s>, 256 bytes for
 // characters
 //   that are rare, merges, characters; a space is ▁, and one stands before a text
-// - unigram: SentencePiece's Unigram (Kudo 2018), in the form of transformers' converters, with the
+// - unigram: SentencePiece's Unigram (Kudo 2018), with the same steps before it, each word alone,
+// and the
 //   same special tokens and bytes
 enum class TrainedKind { bpe, byte_fallback, unigram };
 

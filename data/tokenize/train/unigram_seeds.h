@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/data/tokenize/train/characters.h"
+#include "tapegrad/data/tokenize/train/word_characters.h"
 
 namespace tapegrad::data {
 

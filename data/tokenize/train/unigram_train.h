@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tapegrad/data/tokenize/train/characters.h"
+#include "tapegrad/data/tokenize/train/word_characters.h"
 
 namespace tapegrad::data {
 

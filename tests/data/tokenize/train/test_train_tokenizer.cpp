@@ -24,11 +24,17 @@ namespace {
 constexpr TrainedKind kAllKinds[] = {TrainedKind::bpe, TrainedKind::byte_fallback,
                                      TrainedKind::unigram};
 
+// Words in an order without a pattern.
 std::string some_english() {
-  const std::string words[] = {"the", "quick", "brown", "foxes", "jumped", "over", "lazy", "dogs"};
+  const std::string words[] = {"the",    "quick", "brown", "foxes", "jumped", "over",
+                               "lazy",   "dogs",  "and",   "never", "asked",  "whether",
+                               "those",  "slept", "under", "trees", "with",   "green",
+                               "leaves", "while", "rain",  "fell",  "upon",   "hills"};
   std::string text;
-  for (std::size_t i = 0, at = 1; i < 600; ++i, at = at * 5 + 3) {
-    text += words[at % 8] + (i % 9 == 8 ? ".\n" : " ");
+  std::uint32_t at = 1;
+  for (std::size_t i = 0; i < 3000; ++i) {
+    at = at * 1103515245 + 12345;
+    text += words[(at >> 16) % 24] + (i % 9 == 8 ? ".\n" : " ");
   }
   return text;
 }
@@ -44,8 +50,8 @@ std::string learnt_file(TrainedKind kind, std::string_view text, std::int64_t vo
 TEST_CASE("a learnt tokenizer has the size that was asked for, and gives texts back",
           "[tokenizer][train]") {
   for (const TrainedKind kind : kAllKinds) {
-    const Tokenizer t = Tokenizer::of_hf(learnt_file(kind, some_english(), 300));
-    CHECK(t.vocab_size() == 300);
+    const Tokenizer t = Tokenizer::of_hf(learnt_file(kind, some_english(), 340));
+    CHECK(t.vocab_size() == 340);
     CHECK(t.end_of_text().has_value());
     // Characters that the corpus lacks are bytes; a byte's name in a text is text.
     const std::string texts[] = {some_english(),
@@ -59,7 +65,7 @@ TEST_CASE("a learnt tokenizer has the size that was asked for, and gives texts b
       CAPTURE(text);
       CHECK(decode_text(t, t.encode(text)) == text);
     }
-    CHECK(t.encode(some_english()).size() < some_english().size() / 2);
+    CHECK(4 * t.encode(some_english()).size() < 3 * some_english().size());
   }
 }
 
@@ -67,9 +73,9 @@ TEST_CASE("the same corpus gives the same file, whatever the threads", "[tokeniz
   const int before = num_threads();
   for (const TrainedKind kind : kAllKinds) {
     set_num_threads(1);
-    const std::string one = learnt_file(kind, some_english(), 310);
+    const std::string one = learnt_file(kind, some_english(), 330);
     set_num_threads(3);
-    CHECK(learnt_file(kind, some_english(), 310) == one);
+    CHECK(learnt_file(kind, some_english(), 330) == one);
   }
   set_num_threads(before);
 }
@@ -77,10 +83,14 @@ TEST_CASE("the same corpus gives the same file, whatever the threads", "[tokeniz
 TEST_CASE("a learnt tokenizer.json has no token twice", "[tokenizer][train]") {
   // "aab" and "abb" can each be made in two ways.
   std::string text;
-  for (int i = 0; i < 40; ++i) text += "aabb aab abb abab bbaa aaaa bbbb abba baab ";
+  std::uint32_t at = 1;
+  for (int i = 0; i < 4000; ++i) {
+    at = at * 1103515245 + 12345;
+    text += "ab ab"[(at >> 16) % 5];
+  }
   for (const TrainedKind kind : kAllKinds) {
     const Tokenizer t =
-        Tokenizer::of_hf(learnt_file(kind, text, kind == TrainedKind::bpe ? 275 : 290));
+        Tokenizer::of_hf(learnt_file(kind, text, kind == TrainedKind::bpe ? 270 : 285));
     std::set<std::string> bytes;
     for (Token token = kind == TrainedKind::bpe ? 0 : 259; token < t.vocab_size(); ++token) {
       CHECK(bytes.insert(t.token_bytes(token)).second);
@@ -94,13 +104,14 @@ TEST_CASE("a corpus that is too short, and a vocabulary that is too small, are r
                     ContainsSubstring("too short for bpe:400"));
   CHECK_THROWS_WITH(
       learnt_file(TrainedKind::byte_fallback, "abc abc", 400),
-      ContainsSubstring("the corpus of 8 bytes is too short for 400 tokens: after 265"));
+      ContainsSubstring("the corpus of 8 bytes is too short for 400 tokens: after 266"));
   CHECK_THROWS_WITH(learnt_file(TrainedKind::unigram, "abc abc", 400),
                     ContainsSubstring("too short for a Unigram vocabulary of 400 tokens"));
   CHECK_THROWS_WITH(learnt_file(TrainedKind::byte_fallback, "abcdefgh abcdefgh", 262),
                     ContainsSubstring("too small for the 9 characters") &&
                         ContainsSubstring("choose 268 or more"));
-  CHECK_THROWS_WITH(learnt_file(TrainedKind::unigram, "", 300), ContainsSubstring("too small"));
+  CHECK_THROWS_WITH(train_tokenizer(TrainedKind::unigram, PieceCounts(), 300),
+                    ContainsSubstring("has no words"));
   CHECK_THROWS_WITH(learnt_file(TrainedKind::unigram, "abc", 259),
                     ContainsSubstring("out of range"));
 }
@@ -153,7 +164,7 @@ TEST_CASE("a lattice's expected counts are those of all ways", "[tokenizer][trai
 }
 
 TEST_CASE("pieces of a Unigram model are words that occur often", "[tokenizer][train]") {
-  const Tokenizer t = Tokenizer::of_hf(learnt_file(TrainedKind::unigram, some_english(), 310));
+  const Tokenizer t = Tokenizer::of_hf(learnt_file(TrainedKind::unigram, some_english(), 360));
   CHECK(t.encode("the quick brown foxes").size() == 4);
   CHECK(t.token_bytes(t.encode("the quick")[1]) == " quick");
 }
