@@ -10,12 +10,14 @@
 namespace tapegrad::data {
 namespace {
 
-// Calls found(character) for each, in order; "" for bytes that are no character.
+// Calls found(character) for each, in order; "" for bytes that are no character, and for NUL, which
+// no merge of a file can have.
 template <class Found>
 void each_character(std::string_view text, const Found& found) {
   while (!text.empty()) {
     const Utf8Char c = first_char(text);
-    found(c.kind == Utf8Char::Kind::valid ? text.substr(0, c.size) : std::string_view());
+    const bool is_one = c.kind == Utf8Char::Kind::valid && c.code_point != 0;
+    found(is_one ? text.substr(0, c.size) : std::string_view());
     text.remove_prefix(c.size);
   }
 }

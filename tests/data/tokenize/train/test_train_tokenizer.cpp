@@ -35,6 +35,7 @@ std::string some_english() {
   for (std::size_t i = 0; i < 3000; ++i) {
     at = at * 1103515245 + 12345;
     text += words[(at >> 16) % 24] + (i % 9 == 8 ? ".\n" : " ");
+    if (i % 50 == 0) text += '\0';
   }
   return text;
 }
