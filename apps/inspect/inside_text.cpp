@@ -11,19 +11,8 @@ namespace {
 
 constexpr int kBar = 10;
 
-// On one line: ' ', "\n".
 std::string quoted(const Look& look, data::Token token) {
-  std::string text = "'";
-  for (const char c : token_text(look.bytes_of(token))) {
-    if (c == '\n') {
-      text += "\\n";
-    } else if (c == '\t') {
-      text += "\\t";
-    } else {
-      text += c;
-    }
-  }
-  return text + "'";
+  return quoted_token(look.bytes_of(token));
 }
 
 std::string guesses(const Look& look, const Prediction& p) {

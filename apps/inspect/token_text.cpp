@@ -46,4 +46,18 @@ std::string token_text(std::string_view bytes) {
   return text;
 }
 
+std::string quoted_token(std::string_view bytes) {
+  std::string text = "'";
+  for (const char c : token_text(bytes)) {
+    if (c == '\n') {
+      text += "\\n";
+    } else if (c == '\t') {
+      text += "\\t";
+    } else {
+      text += c;
+    }
+  }
+  return text + "'";
+}
+
 }  // namespace tapegrad::inspect

@@ -109,6 +109,9 @@ class Tokenizer {
   // be links, or a file tokenizer.json. A file that hf_json() made of characters gives these. A
   // folder's texts end at "eos_token_id" of generation_config.json, or else of config.json.
   static Tokenizer from_hf(const std::filesystem::path& path);
+  // Reads either kind of tokenizer.json, or a folder that has one or what from_hf() takes. A file
+  // of save() may not be a link.
+  static Tokenizer open(const std::filesystem::path& path);
   // Reads the text of such a file; or what it would say, where `json` makes it of the same parts.
   static Tokenizer of_hf(std::string json);
   static Tokenizer of_hf(const HfFile& file, std::function<std::string()> json);

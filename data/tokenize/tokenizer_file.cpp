@@ -174,6 +174,13 @@ Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
   }
 }
 
+Tokenizer Tokenizer::open(const std::filesystem::path& path) {
+  const std::filesystem::path file = is_folder(path) ? path / "tokenizer.json" : path;
+  const bool is_ours =
+      path_exists(file) && file.extension() == ".json" && !is_hf(read_file(file, kMostHfBytes));
+  return is_ours ? load(file) : from_hf(path);
+}
+
 void Tokenizer::save(const std::filesystem::path& path) const {
   const std::filesystem::path folder = path.parent_path();
   if (!ends_.empty()) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tapegrad/data/tokenize/bpe/gpt2_pieces.h"
 #include "tapegrad/data/tokenize/bpe/text_hash.h"
 #include "tapegrad/data/tokenize/bpe/token_chain.h"
 
@@ -25,8 +26,10 @@ class PieceCounts {
   struct Most {
     std::size_t pieces = std::size_t{1} << 20, bytes = std::size_t{8} << 20;
   };
+  // The size of a text's first piece.
+  using First = std::size_t (*)(std::string_view text);
   PieceCounts() : PieceCounts(Most()) {}
-  explicit PieceCounts(Most most) : most_(most) {}
+  explicit PieceCounts(Most most, First first = first_piece) : most_(most), first_(first) {}
 
   // A text, or a part of one that Tokenizer::last_cut allows.
   void add(std::string_view text);
@@ -40,6 +43,7 @@ class PieceCounts {
   void drop_rarest();
 
   Most most_;
+  First first_;
   Counts counts_;
   std::size_t bytes_ = 0;  // of the pieces
   std::int64_t text_bytes_ = 0, dropped_ = 0;
@@ -52,9 +56,12 @@ void add_words(std::string_view document, PieceCounts& pieces);
 // step turns the most frequent pair of neighbours inside a piece into a token; of equally frequent
 // pairs, the one with the smaller ids. A pair that occurs once is not merged. Calls `on_token` with
 // the number of tokens so far. Error if no pair occurs twice before the vocabulary is full; it says
-// how many tokens were found.
+// how many tokens were found. Two tokens may have the same bytes, "ab" + "c" and "a" + "bc", unless
+// such twins are left out: a tokenizer.json of Hugging Face's has none.
+enum class Twins { allowed, left_out };
 std::vector<Merge> train_merges(const PieceCounts& pieces, std::int64_t vocab_size,
-                                const std::function<void(std::int64_t)>& on_token = {});
+                                const std::function<void(std::int64_t)>& on_token = {},
+                                Twins twins = Twins::allowed);
 std::vector<Merge> train_merges(std::span<const std::string_view> documents,
                                 std::int64_t vocab_size);
 inline std::vector<Merge> train_merges(std::string_view corpus, std::int64_t vocab_size) {

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 // The size in bytes of the first piece of `text`, which must not be empty, when GPT-2 cuts it by
