@@ -117,7 +117,8 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
     return;
   }
   fmt::print(
-      "{}: weights {}, {:.1f} MB, and {:.1f} MB of keys and values of {} for each step; {} threads, "
+      "{}: weights {}, {:.1f} MB, and {:.1f} MB of keys and values of {} for each step; {} "
+      "threads, "
       "{} kernels\n",
       name, types_of(params), weights / 1e6, cache / 1e6,
       names_of(type)[static_cast<std::size_t>(type)], num_threads(), packed_kernels());

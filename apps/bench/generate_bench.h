@@ -10,10 +10,10 @@
 namespace tapegrad::bench {
 
 struct GenerateBenchOptions {
-  std::int64_t batch = 1;    // texts side by side
-  std::int64_t prompt = 64;  // tokens of each prompt
-  std::int64_t tokens = 64;  // of each text, which are timed one by one
-  std::optional<CacheType> cache = {};  // [nn::usual_cache()]
+  std::int64_t batch = 1;                         // texts side by side
+  std::int64_t prompt = 64;                       // tokens of each prompt
+  std::int64_t tokens = 64;                       // of each text, which are timed one by one
+  std::optional<CacheType> cache = {};            // [nn::usual_cache()]
   std::optional<std::int64_t> prompt_chunk = {};  // tokens of prompts that a step reads [all]
   bool ops = false;                               // print where a token's time goes, too
   bool json = false;

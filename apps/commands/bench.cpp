@@ -64,7 +64,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("batch", o.generate.batch, "texts side by side", {.least = 1, .most = 1024});
   cli("prompt", o.generate.prompt, "tokens of each prompt", {.least = 1, .most = 1 << 30});
   cli("tokens", o.generate.tokens, "tokens of each text", {.least = 1, .most = 1 << 30});
-  cli("cache", o.generate.cache, "how keys and values are stored [f16 where weights are stored in less than f32, else f32]");
+  cli("cache", o.generate.cache,
+      "how keys and values are stored [f16 where weights are stored in less than f32, else f32]");
   cli("prompt_chunk", o.generate.prompt_chunk,
       "read at most N tokens of prompts in a step [all of them]", {.least = 1, .value = "N"});
   cli("ops", o.generate.ops, "print where the time of a token goes, too");
