@@ -80,10 +80,10 @@ void train(std::int64_t steps, std::uint64_t seed) {
   CartPole game(rng);
   for (std::int64_t step = 0; step < steps; ++step) {
     if (step % 250 == 0) copy(params, target_params);  // the target follows
-    const double exploration = std::max(0.05, 1 - static_cast<double>(step) / 5000);
     const State before = game.observe();
-    const bool explores = rng.uniform_double() < exploration;
-    const std::int64_t action = explores ? rng.randint(2) : network.best(before);
+    const bool explores =
+        rng.uniform_double() < std::max(0.05, 1 - 2e-4 * static_cast<double>(step));
+    const auto action = explores ? rng.randint(2) : network.best(before);
     const bool fell = game.step(action);
     const Transition seen{before, game.observe(), static_cast<std::int32_t>(action),
                           fell ? 0.F : 1.F};
