@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <sstream>
 #include <string>
 
@@ -49,4 +50,27 @@ TEST_CASE("the op that docs/add-an-op.md adds is that of the example that a test
   check_block("Tensor softsign(const Tensor& x) {");
   check_block("#include <tapegrad/autograd/apply.h>");
   check_block("       {check_function(");
+}
+
+TEST_CASE("docs/how-a-step-works.md shows the example that a test runs, and lines of the library") {
+  const std::string page = read("docs/how-a-step-works.md");
+  const std::string example = read("examples/scalar_engine.cpp");
+  CHECK(page.find("```cpp\n" + example + "```") != std::string::npos);
+  const std::string lines = std::to_string(std::count(example.begin(), example.end(), '\n'));
+  CHECK(page.find("## The idea, in " + lines + " lines") != std::string::npos);
+  const auto check_lines = [&](const std::string& start, const std::string& source) {
+    const std::size_t begin = page.find("```cpp\n" + start);
+    INFO(start);
+    REQUIRE(begin != std::string::npos);
+    std::istringstream shown(page.substr(begin + 7, page.find("```\n", begin + 7) - begin - 7));
+    const std::string program = read(source);
+    std::size_t at = 0;
+    for (std::string line; std::getline(shown, line);) {
+      at = program.find(line + "\n", at);
+      INFO(line);
+      REQUIRE(at != std::string::npos);
+    }
+  };
+  check_lines("for (std::size_t i = tape.steps.size()", "autograd/tape.cpp");
+  check_lines("[](const Tensor& d, const Tensor& v)", "autograd/ops/arithmetic.cpp");
 }

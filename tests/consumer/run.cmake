@@ -112,6 +112,63 @@ expect("bytes more\n.* bytes more")
 run(${WORK_DIR}/examples/digits 100)
 expect("step 50: loss [^\n]*\nstep 100: loss 0\\.[^\n]*, accuracy ([789][0-9]|100)\\.")
 
+# The same from files in MNIST's format: ten images of 8 × 8 with a bar each, and labels.
+set(images "")
+set(labels "")
+foreach(digit RANGE 9)
+  string(APPEND labels "\\00${digit}")
+  if(digit GREATER 7)
+    math(EXPR digit_8 "${digit} - 8")
+    string(REGEX REPLACE "00.$" "01${digit_8}" labels "${labels}")
+  endif()
+  foreach(pixel RANGE 63)
+    math(EXPR bar "${pixel} % 10")
+    if(bar EQUAL digit)
+      string(APPEND images "\\377")
+    else()
+      string(APPEND images "\\000")
+    endif()
+  endforeach()
+endforeach()
+set(ten "\\000\\000\\000\\012")
+set(eight "\\000\\000\\000\\010")
+file(MAKE_DIRECTORY ${WORK_DIR}/mnist)
+foreach(part train t10k)
+  execute_process(COMMAND printf "\\000\\000\\010\\003${ten}${eight}${eight}${images}" OUTPUT_FILE ${WORK_DIR}/mnist/${part}-images-idx3-ubyte)
+  execute_process(COMMAND printf "\\000\\000\\010\\001${ten}${labels}" OUTPUT_FILE ${WORK_DIR}/mnist/${part}-labels-idx1-ubyte)
+endforeach()
+run(${WORK_DIR}/examples/digits 50 ${WORK_DIR}/mnist)
+expect("step 50: loss 0\\.[^\n]*, accuracy 100\\.0 %")
+run(${WORK_DIR}/examples/autoencoder 5 ${WORK_DIR}/mnist)
+expect("step 5: reconstruction")
+execute_process(COMMAND ${WORK_DIR}/examples/digits 50 ${WORK_DIR} RESULT_VARIABLE result ERROR_VARIABLE output)
+expect("has no t10k-images-idx3-ubyte or t10k-images-idx3-ubyte.gz")
+if(NOT result EQUAL 1)
+  message(FATAL_ERROR "a folder without MNIST is no error")
+endif()
+
+# A variational autoencoder learns to draw digits, first the parts that all have.
+run(${WORK_DIR}/examples/autoencoder 250)
+expect("step 250: reconstruction [5-9][0-9]\\.[^\n]*, divergence [12][0-9]\\..*read:\n.*drawn again:\n.*of its own:\n.*@")
+
+# A physics-informed network comes near the solution of the heat equation.
+run(${WORK_DIR}/examples/pinn 300)
+expect("step 300: equation [^\n]*; largest error 0\\.0[0-9]*, relative error 0\\.0")
+
+# Deep Q-learning balances a pole, the same way each time.
+run(${WORK_DIR}/examples/cartpole 60000 3)
+expect("mean return (19[5-9]|[2-5][0-9][0-9])\\.[0-9]\n$")
+run(${WORK_DIR}/examples/cartpole 2500 3)
+set(first "${output}")
+run(${WORK_DIR}/examples/cartpole 2500 3)
+if(NOT first STREQUAL output)
+  message(FATAL_ERROR "equal seeds, other games: ${first}${output}")
+endif()
+
+# The engine of docs/how-a-step-works.md learns.
+run(${WORK_DIR}/examples/scalar_engine)
+expect(" 0: loss 2\\.299159, dw -2\\.953247\n20: loss 0\\.000023, dw -0\\.007037\n40: loss 0\\.000000, dw -0\\.000411\n$")
+
 # A character LSTM learns a text, of which it writes some.
 run(${WORK_DIR}/examples/char_lstm ${WORK_DIR}/text.txt 100)
 expect("step 50: loss [^\n]*\nstep 100: loss [01]\\..*(cat|dog|mat)")

@@ -160,7 +160,7 @@ std::vector<double> numbers_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("each chapter's pages show what its program prints", "[tutorial][slow]") {
-  CHECK(chapters().size() == 18);
+  CHECK(chapters().size() == 19);
   for (const std::string& chapter : chapters()) {
     for (const std::string& language : languages) {
       INFO(language << "/" << chapter);
@@ -229,6 +229,10 @@ TEST_CASE("the programs of the tutorial print the numbers that the tutorials pri
         "(2, 5, 1000), of the last token alone (2, 1, 1000)", "783,360, without embeddings 655,360",
         "59 tensors", "58 of them trained"}},
       {"15-answers", {"8 of 22 tokens count", "100   d-u-s-t      t-s-u-d", "f-r-o-g"}},
+      // Sobel's kernel on an edge: 1 + 2 + 1.
+      {"16-convolution",
+       {"  4  4  0  0 -4 -4\n", "by hand the same: true", "weights: 9; of a linear layer",
+        " -1.96 -0.07  2.04\n"}},
   };
   for (const std::string& chapter : chapters()) {
     REQUIRE(expected.count(chapter) == 1);
