@@ -73,7 +73,7 @@ class CsvReader {
     } else {
       return value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
              value <= static_cast<double>(std::numeric_limits<T>::max()) &&
-             value == std::trunc(value);
+             std::abs(value) <= 0x1p53 && value == std::trunc(value);
     }
   }
 

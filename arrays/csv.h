@@ -11,7 +11,7 @@ namespace tapegrad::arrays {
 struct CsvOptions {
   bool header = false;  // the first line has the columns' names
   char separator = ',';
-  DType dtype = DType::f32;  // or f64, i32, u8
+  DType dtype = DType::f32;  // or f64, i32, u8, and i64 up to 2^53
 };
 
 struct Csv {

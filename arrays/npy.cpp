@@ -1,8 +1,7 @@
 #include "tapegrad/arrays/npy.h"
 
 #include <algorithm>
-#include <limits>
-#include <span>
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
@@ -17,9 +16,9 @@ struct NpyType {
   DType dtype;
 };
 // The first of a dtype is what is written.
-constexpr NpyType kTypes[] = {{"<f4", DType::f32}, {"<f8", DType::f64}, {"<i4", DType::i32},
-                              {"|u1", DType::u8},  {"|b1", DType::u8},  {"<i8", DType::i32}};
-constexpr std::string_view kWide = "<i8", kEnding = ".npy";
+constexpr NpyType kTypes[] = {{"<f4", DType::f32}, {"<f8", DType::f64},     {"<i4", DType::i32},
+                              {"|u1", DType::u8},  {"|b1", DType::boolean}, {"<i8", DType::i64}};
+constexpr std::string_view kEnding = ".npy";
 
 DType dtype_of_file(const std::string& file, std::string_view descr) {
   for (const NpyType& type : kTypes) {
@@ -33,21 +32,6 @@ DType dtype_of_file(const std::string& file, std::string_view descr) {
        descr);
 }
 
-void read_wide(ByteSource& source, std::span<std::int32_t> to) {
-  constexpr std::size_t chunk = 1 << 15;
-  std::vector<std::int64_t> wide(std::min(chunk, to.size()));
-  for (std::size_t at = 0; at < to.size(); at += chunk) {
-    const std::size_t count = std::min(chunk, to.size() - at);
-    source.read(wide.data(), 8 * count);
-    for (std::size_t i = 0; i < count; ++i) {
-      check(wide[i] == static_cast<std::int32_t>(wide[i]),
-            "{}: element {} is {}, which i32 cannot hold; save array.astype('f8')", source.name(),
-            at + i, wide[i]);
-      to[at + i] = static_cast<std::int32_t>(wide[i]);
-    }
-  }
-}
-
 Tensor read_array(ByteSource source) {
   const NpyHeader header = read_npy_header(source);
   const DType dtype = dtype_of_file(source.name(), header.descr);
@@ -55,16 +39,15 @@ Tensor read_array(ByteSource source) {
         "{}: its array is in Fortran's order, column by column; save "
         "numpy.ascontiguousarray(array)",
         source.name());
-  const bool is_wide = header.descr == kWide;
-  source.check_room(header.shape, is_wide ? 8 : size_of(dtype));
+  source.check_room(header.shape, size_of(dtype));
   Tensor tensor = Tensor::empty(header.shape, dtype);
   dispatch_all(dtype, [&](auto zero) {
     using T = decltype(zero);
-    T* const data = tensor.mutable_data<T>();
-    if constexpr (std::is_same_v<T, std::int32_t>) {
-      if (is_wide) return read_wide(source, {data, static_cast<std::size_t>(tensor.numel())});
-    }
+    auto* const data = reinterpret_cast<std::uint8_t*>(tensor.mutable_data<T>());
     source.read(data, tensor.bytes());
+    if constexpr (std::is_same_v<T, bool>) {  // a file may have any bytes
+      for (std::int64_t i = 0; i < tensor.numel(); ++i) data[i] = data[i] != 0;
+    }
   });
   source.check_end();
   return tensor;

@@ -11,8 +11,8 @@ namespace tapegrad::arrays {
 
 // NumPy's files of arrays: numpy.lib.format, "Format Version 1.0" to "3.0".
 //
-// Read are '<f4' as f32, '<f8' as f64, '<i4' as i32, '|u1' and '|b1' (bool, as 0 and 1) as u8, and
-// '<i8' as i32 if all values fit. Errors, naming the path: another type, one in big-endian order
+// Read are '<f4' as f32, '<f8' as f64, '<i4' as i32, '<i8' as i64, '|u1' as u8 and '|b1' as bool,
+// and written as such. Errors, naming the path: another type, one in big-endian order
 // or with fields; an array in Fortran's order; a file that is broken, cut, or longer than its
 // array. No array that is larger than the file can hold is allocated.
 Tensor load_npy(const std::filesystem::path& path);

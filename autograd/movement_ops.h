@@ -1,7 +1,8 @@
 #pragma once
 
 // Ops that move elements: shapes, parts of tensors, and elements that indices name. They work in
-// all dtypes, i32 and u8 without gradients, and throw Error as the ops of ops.h do.
+// all dtypes, without gradients unless in f32 or f64, and throw Error as the ops of ops.h do. Ids
+// and indices are i32 or i64.
 
 #include <cstdint>
 #include <vector>
@@ -21,6 +22,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& order);
 Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end);
 // x in a tensor of zeros whose dim has `size` elements, from `begin` on: the derivative of slice.
 Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size);
+// Parts of different integers get the dtype in which all meet.
 Tensor concat(const std::vector<Tensor>& parts, int dim);
 // Parts of the given sizes, which must add up to the dimension.
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int dim);
@@ -28,15 +30,15 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
 // end.
 Tensor select(const Tensor& x, int dim, std::int64_t index);
 // x[ids[0][…], ids[1][…], …]: elements of x, or rows if there are fewer ids than dimensions. The
-// ids (i32) broadcast to a shape (S…), and the result is (S…, the dimensions without ids…).
+// ids broadcast to a shape (S…), and the result is (S…, the dimensions without ids…).
 // Negative ids count from the end; repeated places accumulate their gradients.
 Tensor index(const Tensor& x, const std::vector<Tensor>& ids);
-// Rows x[ids[i]] of x (N, …), for ids (i32) of any shape → (ids…, …). Repeated ids accumulate their
+// Rows x[ids[i]] of x (N, …), for ids of any shape → (ids…, …). Repeated ids accumulate their
 // gradients. Error on an id outside [0, N) with the id and its position.
 Tensor gather_rows(const Tensor& x, const Tensor& ids);
 // gather_rows of a weight (V, C): ids (B, T) → (B, T, C).
 Tensor embedding(const Weight& weight, const Tensor& ids);
-// x[…, index[…], …] along dim. index (i32) has x's shape without dim, or with another size of dim,
+// x[…, index[…], …] along dim. index has x's shape without dim, or with another size of dim,
 // and so has the result. Repeated indices accumulate their gradients. Error on an index outside
 // [0, size of dim).
 Tensor gather(const Tensor& x, const Tensor& index, int dim);
@@ -44,13 +46,13 @@ Tensor gather(const Tensor& x, const Tensor& index, int dim);
 // add up where places repeat. `index` as in gather(), and source of its shape.
 Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& source, int dim);
 
-// Rows of any dimension: the elements ids[0], ids[1], … of dim, for ids (i32) of one dimension. As
+// Rows of any dimension: the elements ids[0], ids[1], … of dim, for ids of one dimension. As
 // torch.index_select.
 Tensor index_select(const Tensor& x, int dim, const Tensor& ids);
 // x plus source at the elements ids[0], ids[1], … of dim; repeated ids add up. source has x's shape
 // with as many elements in dim as there are ids. f32 or f64.
 Tensor index_add(const Tensor& x, int dim, const Tensor& ids, const Tensor& source);
-// The elements of x where mask (u8) is not 0, in one dimension. x and mask broadcast.
+// The elements of x where mask (bool or u8) is true, in one dimension. x and mask broadcast.
 Tensor masked_select(const Tensor& x, const Tensor& mask);
 // The indices (count, rank) in i32 of elements that are not 0, in order. Not differentiable.
 Tensor nonzero(const Tensor& x);
@@ -75,7 +77,7 @@ Tensor roll(const Tensor& x, std::int64_t by, int dim);
 // to the right.
 Tensor tril(const Tensor& x, int diagonal = 0);
 Tensor triu(const Tensor& x, int diagonal = 0);
-// ids (…) in i32 → (…, classes): 1 where the last index is the id, else 0.
+// ids (…) → (…, classes): 1 where the last index is the id, else 0.
 Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype = DType::f32);
 
 }  // namespace tapegrad

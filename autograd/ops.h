@@ -2,13 +2,15 @@
 
 // The menu of differentiable ops, with those of attention_ops.h, loss_ops.h and movement_ops.h.
 // docs/ops.md lists PyTorch's functions and what stands for each here. An op works in f32 and f64
-// and throws Error, naming the op and the shapes, if its inputs do not fit. Ops that only move
-// elements (those of movement_ops.h, where and broadcast_to) take i32 and u8, too, without
-// gradients. Conventions where a derivative does not exist are PyTorch's, and so are NaNs and
-// infinities: docs/exactness.md says how exact each op is, and where it differs. Where an op blocks
-// a gradient, it is 0 even if what comes in is infinite or NaN; abs at 0 and dropout multiply by 0,
-// which makes NaN of these. "(…, C)" is any number of leading dimensions; dim arguments may be
-// negative, counting from the end.
+// and throws Error, naming the op and the shapes, if its inputs do not fit. Ops that move elements
+// (those of movement_ops.h, where and broadcast_to), comparisons, sums, sort and argmax, and +, −
+// and × take i32, i64, u8 and bool, too, without gradients. Where two of these meet, the result has
+// the later one of bool, u8, i32 and i64, as in PyTorch. Where one meets a float, that is an Error:
+// convert it with to(). Conventions where a derivative does not exist are PyTorch's, and so are
+// NaNs and infinities: docs/exactness.md says how exact each op is, and where it differs. Where an
+// op blocks a gradient, it is 0 even if what comes in is infinite or NaN; abs at 0 and dropout
+// multiply by 0, which makes NaN of these. "(…, C)" is any number of leading dimensions; dim
+// arguments may be negative, counting from the end.
 
 #include <functional>
 #include <string_view>
@@ -23,12 +25,13 @@
 
 namespace tapegrad {
 
-// `value` as a scalar of x's dtype. Error if that is i32 or u8 and does not hold it.
+// `value` as a scalar of x's dtype; of i64 if that is bool. Error if integers do not hold it.
 Tensor scalar_like(const Tensor& x, double value);
 
 // --- Elementwise. Binary ops broadcast; a number on either side stands for a scalar tensor. ---
 
-// add, sub and mul also work in i32: Error for a number or a result that i32 does not hold.
+// add, sub and mul also work in i32, i64 and u8: Error for a number or a result that the dtype does
+// not hold. Of two tensors of bool, add is "or" and mul is "and"; sub is an Error.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
@@ -91,14 +94,14 @@ enum class Gelu {
 };
 Tensor gelu(const Tensor& x, Gelu form = Gelu::tanh);
 
-// condition (u8, non-zero is true) ? a : b; the three broadcast.
+// condition (bool, or u8: non-zero is true) ? a : b; the three broadcast.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-// x with `value` where mask (u8, broadcast to x) is non-zero; no gradient there.
+// x with `value` where mask (bool or u8, broadcast to x) is true; no gradient there.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
-// Comparisons: u8, 1 where a = b, a ≠ b, a < b, a ≤ b, a > b, a ≥ b, else 0. They broadcast, work
-// in all dtypes, and are not differentiable. NaN differs from everything, itself included. A number
-// is rounded to the dtype of an f32 tensor.
+// Comparisons: bool, true where a = b, a ≠ b, a < b, a ≤ b, a > b, a ≥ b. They broadcast, work in
+// all dtypes, exactly in i64, and are not differentiable. NaN differs from everything, itself
+// included. A number is rounded to the dtype of an f32 tensor.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);
@@ -112,7 +115,7 @@ Tensor le(const Tensor& a, double b);
 Tensor gt(const Tensor& a, double b);
 Tensor ge(const Tensor& a, double b);
 
-// u8: 1 where both, one, or x not is other than 0. The operands broadcast.
+// bool: true where both, one, or x not is other than 0. The operands broadcast.
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
@@ -161,8 +164,8 @@ inline Tensor& operator/=(Tensor& a, double b) { return a /= scalar_like(a, b); 
 // --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1. A
 // scalar has a dimension 0 (or -1) to reduce along. ---
 
-// The sum of nothing is 0. f32 sums are accumulated in double. Sums and means of i32 and u8 are
-// f64.
+// The sum of nothing is 0. f32 sums are accumulated in double. Sums of i32, i64, u8 and bool are
+// i64: Error for one that i64 does not hold. Their means are f64.
 Tensor sum(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
 // The mean of nothing is NaN.
 Tensor mean(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
@@ -175,7 +178,7 @@ Tensor stddev(const Tensor& x, const std::vector<int>& dims = {}, bool unbiased 
 // (Σ|x|ᵖ)^(1/p), the derivative 0 where an element or the norm is 0. Powers of x must not leave the
 // dtype. Error unless p is finite and above 0.
 Tensor norm(const Tensor& x, double p = 2, const std::vector<int>& dims = {}, bool keepdim = false);
-// The product of nothing is 1. Of i32 and u8 it is f64.
+// The product of nothing is 1. Of integers it is f64.
 Tensor prod(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
 // The largest element; ties share the gradient equally, and so do NaNs. Error if x is empty.
 Tensor max(const Tensor& x);

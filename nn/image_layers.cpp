@@ -31,7 +31,8 @@ void count_batch(Tensor counter) {
   dispatch_all(counter.dtype(), [&](auto zero) {
     auto* n = counter.mutable_data<decltype(zero)>();
     parallel_for(1, 1, [=](std::int64_t, std::int64_t) {
-      if (*n < std::numeric_limits<decltype(zero)>::max()) ++*n;
+      using T = decltype(zero);
+      if (*n < std::numeric_limits<T>::max()) *n = static_cast<T>(*n + 1);
     });
   });
 }
@@ -62,7 +63,7 @@ BatchNorm::BatchNorm(const Params& p, std::int64_t channels, const BatchNormOpti
       running_var(
           p.buffer("running_var", {channels}, [=] { return Tensor::ones({channels}, p.dtype()); })),
       num_batches_tracked(
-          p.buffer("num_batches_tracked", {}, [] { return Tensor::zeros({}, DType::i32); })),
+          p.buffer("num_batches_tracked", {}, [] { return Tensor::zeros({}, DType::i64); })),
       options(how) {}
 
 Tensor BatchNorm::operator()(const Tensor& x, Mode mode) const {

@@ -33,20 +33,48 @@ Tensor pass(const Tensor& dy, const Tensor& key, const F& share) {
       });
 }
 
-// f(a, b) of i32 tensors, which no tape tracks. Error for a result that i32 does not hold.
-template <class F>
-Tensor integers(std::string_view name, const Tensor& a, const Tensor& b, const F& f) {
-  check(b.dtype() == DType::i32, "[{}] dtypes differ: i32 and {}", name, name_of(b.dtype()));
+// x and y as i64 and the dtype that does not hold what an op makes of them.
+template <class Overflows>
+[[noreturn]] void fail_overflow(std::string_view name, std::int64_t x, std::int64_t y, DType dtype,
+                                const Overflows& overflows) {
+  std::int64_t wide = 0;
+  if (overflows(x, y, &wide)) {
+    fail("[{}] {} and {} give a number that {} does not hold", name, x, y, name_of(dtype));
+  }
+  fail("[{}] {} and {} give {}, which {} does not hold", name, x, y, wide, name_of(dtype));
+}
+
+// An op on integers or truth values, which no tape tracks. overflows(x, y, &result) is true if
+// the result's type does not hold it.
+template <class Overflows>
+Tensor integers(std::string_view name, const Tensor& a, const Tensor& b,
+                const Overflows& overflows) {
+  const DType dtype = promoted(name, a.dtype(), b.dtype());
+  if (a.dtype() != dtype) return integers(name, a.to(dtype), b, overflows);
+  if (b.dtype() != dtype) return integers(name, a, b.to(dtype), overflows);
   const BroadcastPlan plan = plan_broadcast(name, a.shape(), b.shape());
-  Tensor out = Tensor::empty(plan.shape, DType::i32);
-  zip_to(plan, a.data<std::int32_t>(), b.data<std::int32_t>(), out.mutable_data<std::int32_t>(),
-         [&](std::int64_t x, std::int64_t y) {
-           const std::int64_t z = f(x, y);
-           const auto narrow = static_cast<std::int32_t>(z);
-           check(narrow == z, "[{}] {} and {} give {}, which i32 does not hold", name, x, y, z);
-           return narrow;
-         });
+  Tensor out = Tensor::empty(plan.shape, dtype);
+  dispatch_all(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      zip_to(plan, a.data<T>(), b.data<T>(), out.mutable_data<T>(), [&](T x, T y) {
+        T z = 0;
+        if (overflows(x, y, &z)) fail_overflow(name, x, y, dtype, overflows);
+        return z;
+      });
+    } else {
+      fail("[{}] this op does not work in {}; convert it, as in x.to(DType::i32)", name,
+           name_of(dtype));
+    }
+  });
   return out;
+}
+
+bool are_integers(const Tensor& a, const Tensor& b) {
+  return !is_float(a.dtype()) || !is_float(b.dtype());
+}
+bool are_bools(const Tensor& a, const Tensor& b) {
+  return a.dtype() == DType::boolean && b.dtype() == DType::boolean;
 }
 
 Tensor number(double value, const Tensor& like) { return Tensor::scalar(value, like.dtype()); }
@@ -54,18 +82,20 @@ Tensor number(double value, const Tensor& like) { return Tensor::scalar(value, l
 }  // namespace
 
 Tensor scalar_like(const Tensor& x, double value) {
-  if (!is_float(x.dtype())) {
-    const double most = x.dtype() == DType::i32 ? 2147483647.0 : 255.0;
-    const double least = x.dtype() == DType::i32 ? -2147483648.0 : 0.0;
-    check(value >= least && value <= most && value == std::trunc(value),
+  const DType dtype = x.dtype() == DType::boolean ? DType::i64 : x.dtype();
+  if (!is_float(dtype)) {
+    const double end = dtype == DType::u8 ? 0x1p8 : dtype == DType::i32 ? 0x1p31 : 0x1p63;
+    check(value >= (dtype == DType::u8 ? 0 : -end) && value < end && value == std::trunc(value),
           "{} is no number of a tensor of {}", value, name_of(x.dtype()));
   }
-  return Tensor::scalar(value, x.dtype());
+  return Tensor::scalar(value, dtype);
 }
 
 Tensor add(const Tensor& a, const Tensor& b) {
-  if (a.dtype() == DType::i32) {
-    return integers("add", a, b, [](auto x, auto y) { return x + y; });
+  if (are_bools(a, b)) return logical_or(a, b);
+  if (are_integers(a, b)) {
+    return integers("add", a, b,
+                    [](auto x, auto y, auto* z) { return __builtin_add_overflow(x, y, z); });
   }
   return apply(
       "add", {a, b},
@@ -79,8 +109,9 @@ Tensor add(const Tensor& a, const Tensor& b) {
 }
 
 Tensor sub(const Tensor& a, const Tensor& b) {
-  if (a.dtype() == DType::i32) {
-    return integers("sub", a, b, [](auto x, auto y) { return x - y; });
+  if (are_integers(a, b)) {
+    return integers("sub", a, b,
+                    [](auto x, auto y, auto* z) { return __builtin_sub_overflow(x, y, z); });
   }
   return apply(
       "sub", {a, b},
@@ -94,8 +125,10 @@ Tensor sub(const Tensor& a, const Tensor& b) {
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
-  if (a.dtype() == DType::i32) {
-    return integers("mul", a, b, [](auto x, auto y) { return x * y; });
+  if (are_bools(a, b)) return logical_and(a, b);
+  if (are_integers(a, b)) {
+    return integers("mul", a, b,
+                    [](auto x, auto y, auto* z) { return __builtin_mul_overflow(x, y, z); });
   }
   return apply(
       "mul", {a, b},
@@ -112,6 +145,9 @@ Tensor mul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor div(const Tensor& a, const Tensor& b) {
+  if (!is_float(promoted("div", a.dtype(), b.dtype()))) {
+    return div(a.to(DType::f64), b.to(DType::f64));
+  }
   return apply(
       "div", {a, b},
       [](Inputs in, Saved& saved) {
@@ -182,6 +218,10 @@ Tensor maximum(const Tensor& a, const Tensor& b) {
 }
 
 Tensor neg(const Tensor& x) {
+  if (!is_float(x.dtype())) {
+    return integers("neg", Tensor::zeros({}, x.dtype()), x,
+                    [](auto u, auto v, auto* z) { return __builtin_sub_overflow(u, v, z); });
+  }
   return apply(
       "neg", {x}, [](Inputs in, Saved&) { return map(in[0], [](auto v) { return -v; }); },
       [](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {-dy}; });
@@ -297,12 +337,13 @@ Tensor clamp(const Tensor& x, double low, double high) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  check(condition.dtype() == DType::u8, "[where] the condition must be u8, not {}",
+  check(is_mask(condition.dtype()), "[where] the condition must be bool or u8, not {}",
         name_of(condition.dtype()));
   const Shape shape =
       broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
-  check(a.dtype() == b.dtype(), "[where] dtypes differ: {} and {}", name_of(a.dtype()),
-        name_of(b.dtype()));
+  const DType dtype = promoted("where", a.dtype(), b.dtype());
+  if (a.dtype() != dtype) return where(condition, a.to(dtype), b);
+  if (b.dtype() != dtype) return where(condition, a, b.to(dtype));
   // A copy, so that the caller may change the condition.
   const Tensor choice = broadcast_to(condition.clone(), shape);
   return apply(

@@ -5,6 +5,7 @@
 
 #include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/ids.h"
 
 namespace tapegrad {
 namespace {
@@ -34,12 +35,18 @@ Tensor minimum(const Tensor& a, const Tensor& b) { return -maximum(-a, -b); }
 
 Tensor min(const Tensor& x) {
   check(x.numel() > 0, "[min] an empty tensor of shape {} has no minimum", x.shape());
+  if (!is_float(x.dtype())) return reshape(topk(x.view({x.numel()}), 1, 0, false).values, {});
   return -max(-x);
 }
 
 MaxResult min(const Tensor& x, int dim, bool keepdim) {
   check(x.rank() == 0 || x.dim(axis_index("min", x.shape(), dim)) > 0,
         "[min] dimension {} of {} is empty", dim, x.shape());
+  if (!is_float(x.dtype())) {
+    const auto [values, indices] = topk(x, 1, dim, false);
+    if (keepdim || x.rank() == 0) return {values, indices};
+    return {squeeze(values, dim), squeeze(indices, dim)};
+  }
   const MaxResult result = max(-x, dim, keepdim);
   return {-result.values, result.indices};
 }
@@ -146,8 +153,8 @@ Tensor triu(const Tensor& x, int diagonal) {
   return masked_matrices("triu", x, [=](std::int64_t right) { return right >= diagonal; });
 }
 
-Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype) {
-  check(ids.dtype() == DType::i32, "[one_hot] ids must be i32, not {}", name_of(ids.dtype()));
+Tensor one_hot(const Tensor& given, std::int64_t classes, DType dtype) {
+  const Tensor ids = ids_as_i32("one_hot", "ids", given);
   check(classes >= 0, "[one_hot] {} classes", classes);
   Shape shape = ids.shape();
   shape.push_back(classes);

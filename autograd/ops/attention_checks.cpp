@@ -37,8 +37,8 @@ void check_document_starts(std::string_view op, const Tensor& starts, std::int64
 }
 
 void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk) {
-  check(!mask.defined() || (mask.shape() == Shape{B, Tk} && mask.dtype() == DType::u8),
-        "[attention] key_padding_mask must be u8 of {}, not {} of {}", Shape{B, Tk},
+  check(!mask.defined() || (mask.shape() == Shape{B, Tk} && is_mask(mask.dtype())),
+        "[attention] key_padding_mask must be bool or u8 of {}, not {} of {}", Shape{B, Tk},
         mask.defined() ? name_of(mask.dtype()) : "", mask.defined() ? mask.shape() : Shape{});
 }
 

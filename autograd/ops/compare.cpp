@@ -6,20 +6,23 @@
 namespace tapegrad {
 namespace {
 
-// Integers as f64, which holds all of them.
-Tensor as_float(const Tensor& x) { return is_float(x.dtype()) ? x : x.to(DType::f64); }
-
 template <class F>
 Tensor compare(std::string_view name, const Tensor& a, const Tensor& b, const F& f) {
-  check(a.dtype() == b.dtype(), "[{}] dtypes differ: {} and {}", name, name_of(a.dtype()),
-        name_of(b.dtype()));
-  return zip<std::uint8_t>(name, as_float(a), as_float(b), f);
+  if (is_float(promoted(name, a.dtype(), b.dtype()))) return zip<bool>(name, a, b, f);
+  const BroadcastPlan plan = plan_broadcast(name, a.shape(), b.shape());
+  const Tensor x = a.to(DType::i64), y = b.to(DType::i64);
+  Tensor out = Tensor::empty(plan.shape, DType::boolean);
+  zip_to(plan, x.data<std::int64_t>(), y.data<std::int64_t>(), out.mutable_data<bool>(), f);
+  return out;
 }
 
 template <class F>
 Tensor compare(std::string_view name, const Tensor& a, double b, const F& f) {
-  const Tensor x = as_float(a);
-  return compare(name, x, Tensor::scalar(b, x.dtype()), f);
+  if (is_float(a.dtype())) return compare(name, a, Tensor::scalar(b, a.dtype()), f);
+  // A fraction lies between the same integers after they were rounded to f64.
+  const bool is_whole = b == std::trunc(b) && std::abs(b) < 0x1p63;
+  if (!is_whole) return compare(name, a.to(DType::f64), Tensor::scalar(b, DType::f64), f);
+  return compare(name, a, Tensor::scalar(b, DType::i64), f);
 }
 
 constexpr auto equal = [](auto x, auto y) { return x == y; };
@@ -63,6 +66,10 @@ bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool e
     if (each == 0) return false;
   }
   return true;
+}
+
+bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+  return tapegrad::allclose(*this, other, rtol, atol, equal_nan);
 }
 
 }  // namespace tapegrad

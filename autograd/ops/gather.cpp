@@ -2,6 +2,7 @@
 #include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/ids.h"
 
 namespace tapegrad {
 namespace {
@@ -9,13 +10,15 @@ namespace {
 // The gradient of gather_rows: row i of dy added to row ids[i] of zeros (rows, …).
 Tensor scatter_rows(const Tensor& dy, const Tensor& ids, std::int64_t rows);
 
-void check_ids(std::string_view op, const Tensor& ids, std::int64_t rows) {
-  check(ids.dtype() == DType::i32, "[{}] ids must be i32, not {}", op, name_of(ids.dtype()));
+// The ids as i32, each of them a row.
+Tensor checked_ids(std::string_view op, const Tensor& given, std::int64_t rows) {
+  const Tensor ids = ids_as_i32(op, "ids", given);
   const auto values = ids.values<std::int32_t>();
   for (std::size_t i = 0; i < values.size(); ++i) {
     check(values[i] >= 0 && values[i] < rows, "[{}] id {} at position {} is outside the {} rows",
           op, values[i], i, rows);
   }
+  return ids;
 }
 
 // Rows of x that ids name, copied to `out`.
@@ -91,8 +94,6 @@ Places checked_places(std::string_view op, const Tensor& x, const Tensor& index,
   check(one || (index.rank() == x.rank() && index.shape().with(dim, 0) == x.shape().with(dim, 0)),
         "[{}] index {} does not fit {} with another dim {} or without it", op, index.shape(),
         x.shape(), dim);
-  check(index.dtype() == DType::i32, "[{}] the index must be i32, not {}", op,
-        name_of(index.dtype()));
   const auto values = index.values<std::int32_t>();
   for (std::size_t i = 0; i < values.size(); ++i) {
     check(values[i] >= 0 && values[i] < axis.n, "[{}] index {} at position {} is outside [0, {})",
@@ -124,9 +125,9 @@ Tensor scatter(const Tensor& dy, const Tensor& index, const Shape& shape, int di
 
 }  // namespace
 
-Tensor gather_rows(const Tensor& x, const Tensor& ids) {
+Tensor gather_rows(const Tensor& x, const Tensor& given) {
   check(x.rank() >= 1, "[gather_rows] a scalar has no rows");
-  check_ids("gather_rows", ids, x.dim(0));
+  const Tensor ids = checked_ids("gather_rows", given, x.dim(0));
   return apply(
       "gather_rows", {x},
       [ids](Inputs in, Saved& saved) {
@@ -153,7 +154,8 @@ Tensor gather_rows(const Tensor& x, const Tensor& ids) {
       }});
 }
 
-Tensor gather(const Tensor& x, const Tensor& index, int dim) {
+Tensor gather(const Tensor& x, const Tensor& given, int dim) {
+  const Tensor index = ids_as_i32("gather", "the index", given);
   dim = axis_index("gather", x.shape(), dim);
   const Places places = checked_places("gather", x, index, dim);
   return apply(
@@ -174,7 +176,8 @@ Tensor gather(const Tensor& x, const Tensor& index, int dim) {
       });
 }
 
-Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& source, int dim) {
+Tensor scatter_add(const Tensor& x, const Tensor& given, const Tensor& source, int dim) {
+  const Tensor index = ids_as_i32("scatter_add", "the index", given);
   dim = axis_index("scatter_add", x.shape(), dim);
   const Places places = checked_places("scatter_add", x, index, dim);
   check(source.shape() == index.shape(),
@@ -182,13 +185,13 @@ Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& source, i
   return x + scatter(source, index, x.shape(), dim, places);
 }
 
-Tensor index_add(const Tensor& x, int dim, const Tensor& ids, const Tensor& source) {
+Tensor index_add(const Tensor& x, int dim, const Tensor& given, const Tensor& source) {
   dim = axis_index("index_add", x.shape(), dim);
-  check(ids.rank() == 1, "[index_add] ids must have one dimension, not {}", ids.shape());
-  check(source.shape() == x.shape().with(dim, ids.dim(0)),
+  check(given.rank() == 1, "[index_add] ids must have one dimension, not {}", given.shape());
+  check(source.shape() == x.shape().with(dim, given.dim(0)),
         "[index_add] source {} does not fit {} with {} ids in dimension {}", source.shape(),
-        x.shape(), ids.dim(0), dim);
-  check_ids("index_add", ids, x.dim(dim));
+        x.shape(), given.dim(0), dim);
+  const Tensor ids = checked_ids("index_add", given, x.dim(dim));
   if (dim == 0) return x + scatter_rows(source, ids, x.dim(0));
   const Tensor sums = scatter_rows(transpose(source, 0, dim), ids, x.dim(dim));
   return x + transpose(sums, 0, dim);

@@ -25,14 +25,26 @@ bool disturbs(const Tensor& a, const Tensor& b) {
   });
 }
 
+// `whole` is the op on integers, which checks what it makes.
 template <class F>
-Tensor& in_place(std::string_view op, Tensor& a, const Tensor& b, const F& f) {
-  check(a.dtype() == b.dtype(), "[{}] dtypes differ: {} and {}", op, name_of(a.dtype()),
-        name_of(b.dtype()));
+Tensor& in_place(std::string_view op, Tensor& a, const Tensor& b, const F& f,
+                 Tensor (*whole)(const Tensor&, const Tensor&)) {
+  check(promoted(op, a.dtype(), b.dtype()) == a.dtype(), "[{}] dtypes differ: {} and {}", op,
+        name_of(a.dtype()), name_of(b.dtype()));
   const BroadcastPlan plan = plan_broadcast(op, a.shape(), b.shape());
   check(plan.shape == a.shape(), "[{}] {} does not broadcast to {}", op, b.shape(), a.shape());
   check_unseen(op, a);
   check_unseen(op, b);
+  if (!is_float(a.dtype())) {
+    const Tensor result = whole(a, b);
+    check(result.dtype() == a.dtype(), "[{}] {} does not hold the result, of {}", op,
+          name_of(a.dtype()), name_of(result.dtype()));
+    dispatch_all(a.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      std::copy_n(result.data<T>(), result.numel(), a.mutable_data<T>());
+    });
+    return a;
+  }
   const Tensor term = disturbs(a, b) ? b.clone() : b;
   dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -44,16 +56,20 @@ Tensor& in_place(std::string_view op, Tensor& a, const Tensor& b, const F& f) {
 }  // namespace
 
 Tensor& operator+=(Tensor& a, const Tensor& b) {
-  return in_place("+=", a, b, [](auto x, auto y) { return x + y; });
+  return in_place(
+      "+=", a, b, [](auto x, auto y) { return x + y; }, add);
 }
 Tensor& operator-=(Tensor& a, const Tensor& b) {
-  return in_place("-=", a, b, [](auto x, auto y) { return x - y; });
+  return in_place(
+      "-=", a, b, [](auto x, auto y) { return x - y; }, sub);
 }
 Tensor& operator*=(Tensor& a, const Tensor& b) {
-  return in_place("*=", a, b, [](auto x, auto y) { return x * y; });
+  return in_place(
+      "*=", a, b, [](auto x, auto y) { return x * y; }, mul);
 }
 Tensor& operator/=(Tensor& a, const Tensor& b) {
-  return in_place("/=", a, b, [](auto x, auto y) { return x / y; });
+  return in_place(
+      "/=", a, b, [](auto x, auto y) { return x / y; }, div);
 }
 
 }  // namespace tapegrad

@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/loss_rows.h"
 #include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/ops/ids.h"
 
 namespace tapegrad {
 namespace {
@@ -82,10 +83,9 @@ Tensor cross_entropy_reference(const Tensor& logits, const Targets& targets) {
 
 }  // namespace
 
-Targets checked_targets(std::string_view op, const Tensor& targets, std::int64_t classes,
+Targets checked_targets(std::string_view op, const Tensor& given, std::int64_t classes,
                         std::int32_t ignore_index) {
-  check(targets.dtype() == DType::i32, "[{}] targets must be i32, not {}", op,
-        name_of(targets.dtype()));
+  const Tensor targets = ids_as_i32(op, "targets", given);
   check(classes > 0, "[{}] there are no classes", op);
   Targets result{targets.view({targets.numel()}), ignore_index, 0};
   const auto values = targets.values<std::int32_t>();

@@ -114,11 +114,43 @@ Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
   return y.id() == x.id() ? x.clone() : y;
 }
 
+// out (outer, inner) = Σ over n of x (outer, n, inner), of integers.
+template <class T>
+void add_integers(const T* x, std::int64_t* out, const Axis& axis) {
+  for (std::int64_t i = 0; i < axis.outer * axis.n; ++i) {
+    std::int64_t* const total = out + i / axis.n * axis.inner;
+    for (std::int64_t j = 0; j < axis.inner; ++j) {
+      const auto term = static_cast<std::int64_t>(x[i * axis.inner + j]);
+      const std::int64_t before = total[j];
+      check(!__builtin_add_overflow(before, term, &total[j]),
+            "[sum] {} and {} give a number that i64 does not hold; sum x.to(DType::f64)", before,
+            term);
+    }
+  }
+}
+
+// Sums over each marked dimension of integers or truth values, in i64. A size of 1 stays.
+Tensor sum_integers(const Tensor& x, const std::vector<bool>& marked) {
+  Tensor y = x;
+  for (int i = x.rank(); i-- > 0;) {
+    if (!marked[static_cast<std::size_t>(i)]) continue;
+    Tensor sums = Tensor::zeros(y.shape().with(i, 1), DType::i64);
+    dispatch_all(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      add_integers(y.data<T>(), sums.mutable_data<std::int64_t>(), Axis(y.shape(), i));
+    });
+    y = sums;
+  }
+  return y.id() == x.id() ? x.to(DType::i64) : y;
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
-  if (!is_float(x.dtype())) return sum(x.to(DType::f64), dims, keepdim);
   const std::vector<bool> marked = marked_dims("sum", x.shape(), dims);
+  if (!is_float(x.dtype())) {
+    return sum_integers(x, marked).view(kept_shape(x.shape(), marked, keepdim));
+  }
   const Tensor sums = apply(
       "sum", {x}, [marked](Inputs in, Saved&) { return sum_dims(in[0], marked); },
       [shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
@@ -203,6 +235,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
 
 Tensor max(const Tensor& x) {
   check(x.numel() > 0, "[max] an empty tensor of shape {} has no maximum", x.shape());
+  if (!is_float(x.dtype())) return max(x.view({x.numel()}), 0).values;
   return apply(
       "max", {x},
       [](Inputs in, Saved& saved) {
@@ -231,14 +264,15 @@ Tensor argmax(const Tensor& x, int dim) {
   check(axis.n > 0, "[argmax] dimension {} of {} is empty", dim, x.shape());
   Tensor indices = Tensor::empty(x.shape().without(dim), DType::i32);
   auto* out = indices.mutable_data<std::int32_t>();
-  dispatch(x.dtype(), [&](auto zero) {
+  dispatch_all(x.dtype(), [&](auto zero) {
     const auto* in = x.data<decltype(zero)>();
+    const auto is_nan = [](auto v) { return v != v; };
     for (std::int64_t i = 0; i < axis.outer * axis.inner; ++i) {
       const auto* first = in + i / axis.inner * axis.n * axis.inner + i % axis.inner;
       std::int64_t best = 0;
-      for (std::int64_t k = 1; k < axis.n && !std::isnan(first[best * axis.inner]); ++k) {
+      for (std::int64_t k = 1; k < axis.n && !is_nan(first[best * axis.inner]); ++k) {
         const auto v = first[k * axis.inner];
-        if (v > first[best * axis.inner] || std::isnan(v)) best = k;
+        if (v > first[best * axis.inner] || is_nan(v)) best = k;
       }
       out[i] = static_cast<std::int32_t>(best);
     }

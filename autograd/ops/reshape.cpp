@@ -93,6 +93,21 @@ Tensor permuted(const Tensor& x, const std::vector<int>& order, const Shape& sha
   return out;
 }
 
+bool have_different_integers(const std::vector<Tensor>& parts) {
+  const auto is_integer = [](const Tensor& t) { return !is_float(t.dtype()); };
+  const auto differs = [&](const Tensor& t) { return t.dtype() != parts[0].dtype(); };
+  return std::all_of(parts.begin(), parts.end(), is_integer) &&
+         std::any_of(parts.begin(), parts.end(), differs);
+}
+
+std::vector<Tensor> as_one_dtype(const std::vector<Tensor>& parts) {
+  DType dtype = parts[0].dtype();
+  for (const Tensor& part : parts) dtype = promoted("concat", dtype, part.dtype());
+  std::vector<Tensor> converted;
+  for (const Tensor& part : parts) converted.push_back(part.to(dtype));
+  return converted;
+}
+
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& wanted) {
@@ -174,6 +189,7 @@ Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
 
 Tensor concat(const std::vector<Tensor>& parts, int dim) {
   check(!parts.empty(), "[concat] there is nothing to join");
+  if (have_different_integers(parts)) return concat(as_one_dtype(parts), dim);
   dim = axis_index("concat", parts[0].shape(), dim);
   std::vector<std::int64_t> sizes;
   for (const Tensor& part : parts) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "tapegrad/autograd/kernels/axis.h"
@@ -18,7 +17,7 @@ struct Entry {
 // Equal values in the order of their indices, which makes any sort a stable one.
 template <bool descending, class T>
 bool goes_first(const Entry<T>& a, const Entry<T>& b) {
-  const bool a_nan = std::isnan(a.value), b_nan = std::isnan(b.value);
+  const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
   if (a.value < b.value || (b_nan && !a_nan)) return !descending;
   if (b.value < a.value || (a_nan && !b_nan)) return descending;
   return a.index < b.index;
@@ -56,7 +55,7 @@ SortResult first_sorted(std::string_view op, const Tensor& x, std::int64_t k, in
         op, dim, x.shape());
   Tensor indices = Tensor::empty(x.shape().with(dim, k), DType::i32);
   auto* out = indices.mutable_data<std::int32_t>();
-  dispatch(x.dtype(), [&](auto zero) {
+  dispatch_all(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* from = x.data<T>();
     descending ? first_of_lines<true>(from, axis, k, out)

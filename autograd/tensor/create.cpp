@@ -21,16 +21,7 @@ void fill(Tensor& t, const F& value) {
       for (std::int64_t i = begin; i < end; ++i) out[i] = static_cast<T>(value(i));
     });
   };
-  switch (t.dtype()) {
-    case DType::f32:
-      return fill_as(t.mutable_data<float>());
-    case DType::f64:
-      return fill_as(t.mutable_data<double>());
-    case DType::i32:
-      return fill_as(t.mutable_data<std::int32_t>());
-    case DType::u8:
-      return fill_as(t.mutable_data<std::uint8_t>());
-  }
+  dispatch_all(t.dtype(), [&](auto zero) { fill_as(t.mutable_data<decltype(zero)>()); });
 }
 
 // Hands the elements of a new tensor to draw(), as a span of floats or doubles.
@@ -53,7 +44,9 @@ Tensor drawn(std::string_view name, const Shape& shape, DType dtype, const Draw&
 // The largest number that the integers of the dtype hold, and the smallest.
 std::pair<double, double> limits_of(DType dtype) {
   if (dtype == DType::i32) return {2147483647.0, -2147483648.0};
+  if (dtype == DType::i64) return {9223372036854774784.0, -9223372036854775808.0};
   if (dtype == DType::u8) return {255.0, 0.0};
+  if (dtype == DType::boolean) return {1.0, 0.0};
   return {INFINITY, -INFINITY};
 }
 

@@ -8,9 +8,12 @@
 
 namespace tapegrad {
 
-// Differentiable ops work in f32 and f64; i32 holds token ids and indices, u8 holds masks. What
-// only moves elements works in all of them.
-enum class DType : std::uint8_t { f32, f64, i32, u8 };
+// Differentiable ops work in f32 and f64. i32 and i64 hold token ids, indices and counts; boolean
+// and u8 hold masks. Ops that need no gradient work in all of them: those that move elements,
+// compare, sum and sort, and +, − and ×.
+//
+// An element of `boolean`, whose name is "bool", is one byte of 0 or 1.
+enum class DType : std::uint8_t { f32, f64, i32, u8, i64, boolean };
 
 inline std::string_view name_of(DType dtype) {
   switch (dtype) {
@@ -22,6 +25,10 @@ inline std::string_view name_of(DType dtype) {
       return "i32";
     case DType::u8:
       return "u8";
+    case DType::i64:
+      return "i64";
+    case DType::boolean:
+      return "bool";
   }
   return "?";
 }
@@ -36,11 +43,17 @@ inline std::size_t size_of(DType dtype) {
       return 4;
     case DType::u8:
       return 1;
+    case DType::i64:
+      return 8;
+    case DType::boolean:
+      return 1;
   }
   return 0;
 }
 
 inline bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+// True for what may stand as a condition: an element that is not 0 is true.
+inline bool is_mask(DType dtype) { return dtype == DType::boolean || dtype == DType::u8; }
 
 template <class T>
 constexpr DType dtype_of() = delete;
@@ -60,6 +73,19 @@ template <>
 constexpr DType dtype_of<std::uint8_t>() {
   return DType::u8;
 }
+template <>
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::i64;
+}
+template <>
+constexpr DType dtype_of<bool>() {
+  return DType::boolean;
+}
+
+// The dtype in which a and b meet, by PyTorch's table for integers and truth values: the later one
+// of bool, u8, i32 and i64. Floats meet only their own dtype: nothing is converted that a tape
+// might track. Error for other pairs, naming the op and the remedy.
+DType promoted(std::string_view op, DType a, DType b);
 
 // Calls f(float{}) or f(double{}): `dispatch(x.dtype(), [&](auto t) { using T = decltype(t); … })`.
 template <class F>
@@ -74,6 +100,8 @@ template <class F>
 decltype(auto) dispatch_all(DType dtype, F&& f) {
   if (dtype == DType::i32) return f(std::int32_t{});
   if (dtype == DType::u8) return f(std::uint8_t{});
+  if (dtype == DType::i64) return f(std::int64_t{});
+  if (dtype == DType::boolean) return f(bool{});
   return dispatch(dtype, f);
 }
 

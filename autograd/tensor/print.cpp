@@ -17,9 +17,10 @@ constexpr std::int64_t kWholeUpTo = 1000;  // elements of a tensor that is not a
 constexpr std::int64_t kEdge = 3;  // elements that an abbreviated dimension shows at either end
 constexpr std::size_t kLineLength = 80;
 
-enum class Style { integer, whole, fixed, scientific };
+enum class Style { integer, truth, whole, fixed, scientific };
 
 std::string text_of(double x, Style style) {
+  if (style == Style::truth) return x != 0 ? "true" : "false";
   if (style == Style::integer) return fmt::format("{}", static_cast<std::int64_t>(x));
   if (!std::isfinite(x)) return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
   if (style == Style::whole) return fmt::format("{:.0f}.", x);
@@ -28,6 +29,7 @@ std::string text_of(double x, Style style) {
 
 // PyTorch's rules: torch/_tensor_str.py, class _Formatter. `shown` are the elements that appear.
 Style style_of(const Tensor& t, const std::vector<double>& shown) {
+  if (t.dtype() == DType::boolean) return Style::truth;
   if (!is_float(t.dtype())) return Style::integer;
   double least = std::numeric_limits<double>::infinity(), most = 0;
   bool all_whole = true;
@@ -47,18 +49,20 @@ Style style_of(const Tensor& t, const std::vector<double>& shown) {
 class Printer {
  public:
   explicit Printer(const Tensor& t) : t_(t), abbreviate_(t.numel() > kWholeUpTo) {
-    std::vector<double> shown;
+    std::vector<std::int64_t> shown;
     collect(0, 0, shown);
-    style_ = style_of(t, shown);
-    for (const double x : shown) width_ = std::max(width_, text_of(x, style_).size());
+    std::vector<double> values;
+    for (const std::int64_t i : shown) values.push_back(t.at(i));
+    style_ = style_of(t, values);
+    for (const std::int64_t i : shown) width_ = std::max(width_, text(i).size());
   }
 
   // The block of dimension `d` and the ones after it whose number is `block`: the block's first
   // element is block · (elements of a block). `indent` is the column of its opening bracket.
   std::string block(int d, std::int64_t block_index, std::size_t indent) const {
     if (d == t_.rank()) {
-      const std::string text = text_of(t_.at(block_index), style_);
-      return std::string(width_ - text.size(), ' ') + text;
+      const std::string element = text(block_index);
+      return std::string(width_ - element.size(), ' ') + element;
     }
     const bool innermost = d == t_.rank() - 1;
     // Blocks of rank 1 stand on lines of their own, larger ones have empty lines between them.
@@ -88,11 +92,17 @@ class Printer {
   }
 
  private:
+  // Element i. f64 does not hold every i64.
+  std::string text(std::int64_t i) const {
+    if (t_.dtype() == DType::i64) return fmt::format("{}", t_.data<std::int64_t>()[i]);
+    return text_of(t_.at(i), style_);
+  }
+
   bool skips(int d) const { return abbreviate_ && t_.dim(d) > 2 * kEdge; }
 
-  void collect(int d, std::int64_t block_index, std::vector<double>& shown) const {
+  void collect(int d, std::int64_t block_index, std::vector<std::int64_t>& shown) const {
     if (d == t_.rank()) {
-      shown.push_back(t_.at(block_index));
+      shown.push_back(block_index);
       return;
     }
     const std::int64_t n = t_.dim(d);

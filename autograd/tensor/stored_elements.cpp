@@ -115,7 +115,7 @@ constexpr StoredType kTypes[] = {
      .torch_storage = "IntStorage",
      .ggml = 26},
     {.name = "i64",
-     .dtype = DType::i32,
+     .dtype = DType::i64,
      .block_bytes = 8,
      .safetensors = "I64",
      .torch = "int64",
@@ -128,9 +128,9 @@ constexpr StoredType kTypes[] = {
      .safetensors = "U8",
      .torch = "uint8",
      .torch_storage = "ByteStorage"},
-    // Masks, which files of models have beside the weights. None is read.
+    // Masks, which files of models have beside the weights.
     {.name = "bool",
-     .dtype = DType::u8,
+     .dtype = DType::boolean,
      .block_bytes = 1,
      .safetensors = "BOOL",
      .torch_storage = "BoolStorage"},

@@ -14,13 +14,6 @@ namespace {
 // Elements that a thread reads at least, and that are converted at a time.
 constexpr std::int64_t kReadGrain = 1 << 16, kChunk = 1 << 15;
 
-template <class F>
-decltype(auto) dispatch_any(DType dtype, const F& f) {
-  if (dtype == DType::i32) return f(std::int32_t{});
-  if (dtype == DType::u8) return f(std::uint8_t{});
-  return dispatch(dtype, f);
-}
-
 // The conversion of a type to T; null if there is none.
 template <class T>
 auto conversion(const StoredType& type) -> void (*)(const std::byte*, std::int64_t, T*) {
@@ -28,6 +21,15 @@ auto conversion(const StoredType& type) -> void (*)(const std::byte*, std::int64
   if constexpr (std::is_same_v<T, double>) return type.to_f64;
   if constexpr (std::is_same_v<T, std::int32_t>) return type.to_i32;
   return nullptr;
+}
+
+// Makes bytes of a file, which may be any, those of bool: 0 or 1.
+template <class T>
+void as_elements([[maybe_unused]] T* read, [[maybe_unused]] std::int64_t n) {
+  if constexpr (std::is_same_v<T, bool>) {
+    auto* const bytes = reinterpret_cast<std::uint8_t*>(read);
+    for (std::int64_t i = 0; i < n; ++i) bytes[i] = bytes[i] != 0;
+  }
 }
 
 }  // namespace
@@ -68,7 +70,7 @@ void StoredTensor::read_or_fail(std::uint64_t offset, void* to, std::size_t byte
 Tensor StoredTensor::widened(DType as) const {
   try {
     Tensor t = Tensor::empty(shape_, as);
-    dispatch_any(as, [&](auto zero) {
+    dispatch_all(as, [&](auto zero) {
       using T = decltype(zero);
       T* const out = t.mutable_data<T>();
       check(type_->is(as) || conversion<T>(*type_) != nullptr, "{} cannot be read as {}",
@@ -93,7 +95,8 @@ void StoredTensor::fill(T* out) const {
   const std::int64_t grain = std::max<std::int64_t>(1, kReadGrain / block);
   parallel_for(shape_.numel() / block, grain, [&](std::int64_t begin, std::int64_t end) {
     if (as_is) {
-      return read_or_fail(bytes_of_blocks(begin), out + begin, bytes_of_blocks(end - begin));
+      read_or_fail(bytes_of_blocks(begin), out + begin, bytes_of_blocks(end - begin));
+      return as_elements(out + begin, end - begin);
     }
     std::vector<std::byte> stored(bytes_of_blocks(std::min(chunk, end - begin)));
     for (std::int64_t b = begin; b < end; b += chunk) {
@@ -123,6 +126,7 @@ void StoredTensor::fill_transposed(T* out) const {
       const auto bytes = static_cast<std::size_t>(static_cast<std::uint64_t>(count) * row_bytes);
       if (as_is) {
         read_or_fail(at, tile.get(), bytes);
+        as_elements(tile.get(), count * columns);
       } else {
         read_or_fail(at, stored.data(), bytes);
         convert(stored.data(), count * columns, tile.get());
@@ -190,7 +194,7 @@ StoredTensor StoredTensor::first_rows(std::int64_t count) const {
 
 std::string_view bytes_of(const Tensor& t) {
   const char* bytes = nullptr;
-  dispatch_any(t.dtype(),
+  dispatch_all(t.dtype(),
                [&](auto zero) { bytes = reinterpret_cast<const char*>(t.data<decltype(zero)>()); });
   return {bytes, t.bytes()};
 }

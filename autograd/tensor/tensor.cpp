@@ -69,6 +69,14 @@ template Tensor Tensor::from(std::span<const float>, const Shape&);
 template Tensor Tensor::from(std::span<const double>, const Shape&);
 template Tensor Tensor::from(std::span<const std::int32_t>, const Shape&);
 template Tensor Tensor::from(std::span<const std::uint8_t>, const Shape&);
+template Tensor Tensor::from(std::span<const std::int64_t>, const Shape&);
+template Tensor Tensor::from(std::span<const bool>, const Shape&);
+
+Tensor Tensor::from_bits(const std::vector<bool>& values, const Shape& shape) {
+  const auto bytes = std::make_unique_for_overwrite<bool[]>(values.size());
+  std::copy(values.begin(), values.end(), bytes.get());
+  return from(std::span<const bool>(bytes.get(), values.size()), shape);
+}
 
 double Tensor::item() const {
   check(numel() == 1, "item() needs a tensor of one element, not of shape {}", shape());

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tapegrad/autograd/tensor/dtype.h"
 #include "tapegrad/autograd/tensor/print.h"
 #include "tapegrad/autograd/tensor/shape.h"
+#include "tapegrad/autograd/tensor/subscript.h"
 
 namespace tapegrad {
 
@@ -57,7 +60,11 @@ class Tensor {
   static Tensor from(std::span<const T> values, const Shape& shape);
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape) {
-    return from(std::span<const T>(values), shape);
+    if constexpr (std::is_same_v<T, bool>) {
+      return from_bits(values, shape);
+    } else {
+      return from(std::span<const T>(values), shape);
+    }
   }
   template <class T>
   static Tensor from(std::initializer_list<T> values, const Shape& shape) {
@@ -80,14 +87,24 @@ class Tensor {
   // gone.
   Tensor with_id(std::uint64_t id) const;
 
-  // The elements. Error if T is not the dtype. T is float, double, int32_t or uint8_t.
+  // The elements. Error if T is not the dtype. T is float, double, int32_t, int64_t, uint8_t or
+  // bool. The bytes of a tensor of bool, 0 or 1, may also be read as uint8_t.
   template <class T>
   const T* data() const {
+    if constexpr (std::is_same_v<T, std::uint8_t>) {
+      if (dtype() == DType::boolean) return static_cast<const T*>(raw(DType::boolean));
+    }
     return static_cast<const T*>(raw(dtype_of<T>()));
   }
   template <class T>
   std::span<const T> values() const {
     return {data<T>(), static_cast<std::size_t>(numel())};
+  }
+  // A copy of the elements. T as in data().
+  template <class T>
+  std::vector<T> to_vector() const {
+    const std::span<const T> all = values<T>();
+    return std::vector<T>(all.begin(), all.end());
   }
   // For writing. Raises the version of the data, so that a tape notices a change of a tensor that
   // it saved. Every tensor that shares the data sees the change.
@@ -105,6 +122,15 @@ class Tensor {
   // The element with one index for each dimension, as in at({1, -1}), converted to double. Negative
   // indices count from the end. The op `index` is recorded, this is not.
   double at(std::initializer_list<std::int64_t> indices) const;
+  // A part of the tensor, by the ops slice and select, which are recorded: x[{all, Range(0, 5),
+  // -1}] has all of dimension 0, elements 0 to 4 of dimension 1, and the last of dimension 2, which
+  // is removed. Dimensions without a subscript stay whole. Copies; to write, use mutable_data().
+  // Error naming the shape and the index for what does not exist.
+  Tensor operator[](std::initializer_list<Subscript> subscripts) const;
+  Tensor operator[](std::int64_t index) const;  // x[{index}]
+  // As the function allclose of ops.h: |this − other| <= atol + rtol·|other| everywhere.
+  bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8,
+                bool equal_nan = false) const;
 
   // A new tensor that shares the data under another shape with as many elements. No tape tracks it;
   // the op `reshape` is recorded. One size may be -1: it is computed from the others.
@@ -114,7 +140,9 @@ class Tensor {
   // A new tensor on the same data: PyTorch's detach().
   Tensor alias() const { return view(shape()); }
   Tensor clone() const;
-  Tensor to(DType dtype) const;  // converted; a clone if it has that dtype already
+  // Converted; a clone if it has that dtype already. To bool, what is not 0 is 1. Elsewhere, values
+  // are cut to whole numbers, and must fit.
+  Tensor to(DType dtype) const;
   // True if no other handle and no other tensor can see the data, so that it may be reused in
   // place.
   bool sole_owner() const { return impl_.use_count() == 1 && get().storage.use_count() == 1; }
@@ -166,6 +194,7 @@ class Tensor {
     std::shared_ptr<Impl> grad;
   };
 
+  static Tensor from_bits(const std::vector<bool>& values, const Shape& shape);
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   static Tensor make(const Shape& shape, DType dtype, std::shared_ptr<Storage> storage,
                      std::size_t offset);

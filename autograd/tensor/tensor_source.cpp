@@ -50,7 +50,9 @@ StoredTensor TensorSource::stored(const std::string& tensor) const {
 Tensor TensorSource::read(const std::string& tensor, std::optional<DType> as) const {
   const Entry& entry = at(tensor);
   const DType dtype = as.value_or(entry.dtype);
-  check(dtype == entry.dtype || (is_float(dtype) && is_float(entry.dtype)),
+  const bool narrows =
+      dtype == DType::i32 && entry.type != nullptr && entry.type->to_i32 != nullptr;
+  check(dtype == entry.dtype || narrows || (is_float(dtype) && is_float(entry.dtype)),
         "{}: tensor '{}' is of {} and cannot be read as {}", name(), tensor, name_of(entry.dtype),
         name_of(dtype));
   return entry.type == nullptr ? compute(tensor, dtype) : open(tensor, entry).widened(dtype);

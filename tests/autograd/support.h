@@ -47,6 +47,10 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
         return t.data<std::int32_t>();
       case DType::u8:
         return t.data<std::uint8_t>();
+      case DType::i64:
+        return t.data<std::int64_t>();
+      case DType::boolean:
+        return t.data<bool>();
     }
     return nullptr;
   };

@@ -18,6 +18,28 @@ another name of the function, and `F` is `torch.nn.functional`. Shapes, errors a
 [ops.h](../autograd/ops.h), [movement_ops.h](../autograd/movement_ops.h), [attention_ops.h](../autograd/attention_ops.h),
 [loss_ops.h](../autograd/loss_ops.h), [composed_ops.h](../autograd/composed_ops.h), [image_ops.h](../autograd/image_ops.h)
 and [recurrent_ops.h](../autograd/recurrent_ops.h).
+
+### Dtypes
+
+| dtype | PyTorch's | holds |
+|---|---|---|
+| f32, f64 | `float32`, `float64` | what has gradients |
+| i32, i64 | `int32`, `int64` | token ids, indices, counts |
+| u8 | `uint8` | pixels, masks |
+| bool, in C++ `DType::boolean` | `bool` | truth values: what comparisons give, and masks |
+
+Ops that need no gradient take integers and truth values, too: those that move elements, comparisons, `where`, sums,
+`argmax`, `max`, `min`, `sort`, `topk`, and `+`, `-` and `*`. Where two of them meet, the result has the later one of
+bool, u8, i32 and i64, as in PyTorch. Sums are i64. There are differences from PyTorch:
+
+- A result that the dtype does not hold is an error that names the op and the numbers. PyTorch wraps around.
+- Integers and floats do not meet: `counts * x` is an error, and `counts.to(DType::f32) * x` works.
+- A tensor of one element without dimensions counts as any other: i32 and `Tensor::scalar(1, DType::i64)` give i64.
+- Indices that ops return are i32. Ids and indices that ops take are i32 or i64.
+- Means, products and quotients of integers are f64.
+
+`x[{{all, Range(0, 5), -1}}]` reads a part: all of dimension 0, elements 0 to 4 of dimension 1, and the last element of
+dimension 2, as `x[:, 0:5, -1]` in PyTorch. Gradients flow through it. It copies, and ends that do not exist are errors.
 """
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ Tensor whole(const std::vector<std::int32_t>& values, const Shape& shape) {
 }  // namespace
 
 TEST_CASE("what moves elements moves those of every dtype", "[arrange]") {
-  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8, DType::i64}) {
     CAPTURE(name_of(dtype));
     const Tensor x = counted_up({2, 3}, dtype);
     const auto is = [&](const Tensor& y, const Shape& shape, const std::vector<double>& values) {

@@ -95,7 +95,7 @@ TEST_CASE("shapes that do not broadcast are an error with both", "[broadcast]") 
   CHECK_THROWS_WITH(sum_to(Tensor::ones({2, 3}), {2}),
                     ContainsSubstring("[sum_to] shapes do not broadcast: (2, 3) and (2)"));
   CHECK_THROWS_WITH(where(Tensor::ones({2}), Tensor::ones({2}), Tensor::ones({2})),
-                    ContainsSubstring("[where] the condition must be u8, not f32"));
+                    ContainsSubstring("[where] the condition must be bool or u8, not f32"));
   CHECK_THROWS_WITH(masked_fill(Tensor::ones({2}), Tensor::ones({3, 2}, DType::u8), 0),
                     ContainsSubstring("[masked_fill] mask (3, 2) does not broadcast to x (2)"));
 }

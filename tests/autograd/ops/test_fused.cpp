@@ -173,8 +173,8 @@ TEST_CASE("a query without a visible key gets zeros, and passes no gradient", "[
 TEST_CASE("a padding mask that does not fit is an error that names its shape", "[fused]") {
   const Tensor qkv = Tensor::zeros({2, 3, 6});
   CHECK_THROWS_WITH(attention(qkv, 1, {.key_padding_mask = Tensor::zeros({3, 2}, DType::u8)}),
-                    ContainsSubstring("[attention] key_padding_mask must be u8 of (2, 3), not u8 "
-                                      "of (3, 2)"));
+                    ContainsSubstring("[attention] key_padding_mask must be bool or u8 of (2, 3), "
+                                      "not u8 of (3, 2)"));
   CHECK_THROWS_WITH(attention(qkv, 1, {.key_padding_mask = Tensor::zeros({2, 3})}),
                     ContainsSubstring("not f32 of (2, 3)"));
 }

@@ -50,6 +50,11 @@ TEST_CASE("integers print without a point, whole floats with one", "[print]") {
         "tensor([-2147483648,          -1,           7], shape=(3), dtype=i32)");
   CHECK(text_of(Tensor::from<std::uint8_t>({0, 255}, {2})) ==
         "tensor([  0, 255], shape=(2), dtype=u8)");
+  CHECK(text_of(Tensor::from<std::int64_t>({INT64_MAX, INT64_MIN, 9007199254740993}, {3})) ==
+        "tensor([ 9223372036854775807, -9223372036854775808,     9007199254740993], shape=(3), "
+        "dtype=i64)");
+  CHECK(text_of(Tensor::from({true, false}, {2})) ==
+        "tensor([ true, false], shape=(2), dtype=bool)");
   CHECK(text_of(Tensor::from<float>({0, 10, -3}, {3})) ==
         "tensor([ 0., 10., -3.], shape=(3), dtype=f32)");
   CHECK(text_of(Tensor::zeros({2})) == "tensor([0., 0.], shape=(2), dtype=f32)");

@@ -145,8 +145,7 @@ TEST_CASE("each way to be no safetensors file has an error that names the path",
   };
   CHECK(complaint(folder, with("F32", "[1]", "[0,4]")) == "");
   CHECK(complaint(folder, file_of(R"({"__metadata__":null})", "")) == "");
-  // Masks may stand in a file, and cannot be read.
-  expect(with("BOOL", "[4]", "[0,4]"), "bool cannot be read");
+  CHECK(complaint(folder, with("BOOL", "[4]", "[0,4]")) == "");
   expect(with("I16", "[2]", "[0,4]"), "tensor 'x' has dtype I16; only F32, F16, BF16, F64, I32");
   expect(with("F32", "[-1]", "[0,4]"), "impossible shape [-1]");
   expect(with("F32", "[1.0]", "[0,4]"), "impossible shape");
@@ -203,4 +202,21 @@ TEST_CASE("a file with broken bytes is read or an error, and costs no memory", "
   CHECK(readable > 0);  // a changed name, for example
   CHECK(readable < 1500);
   CHECK(memory_stats().peak < before + (1 << 16));
+}
+
+TEST_CASE("i64 and bool are saved as they are, and any byte but 0 is true", "[safetensors]") {
+  const TempFolder folder;
+  const std::string path = folder / "file";
+  const Tensor n = Tensor::from<std::int64_t>({INT64_MIN, 7}, {2});
+  const Tensor b = Tensor::from({true, false, true}, {3, 1});
+  save_safetensors(path, {{"n", n}, {"b", b}});
+  CHECK(testing::same_bits(load_safetensors(path).at("n"), n));
+  CHECK(testing::same_bits(load_safetensors(path).at("b"), b));
+  const std::string header = R"({"x":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})";
+  const std::uint64_t length = header.size();
+  const auto other =
+      folder.put("x", std::string(reinterpret_cast<const char*>(&length), sizeof length) + header +
+                          std::string("\0\x02", 2));
+  const Tensor read = load_safetensors(other.string()).at("x");
+  CHECK(read.to_vector<std::uint8_t>() == std::vector<std::uint8_t>{0, 1});
 }

@@ -75,7 +75,8 @@ TEST_CASE("every row of the table is complete, and no two have a name in common"
     CHECK(stored_bytes(type, {0, 5 * type.block}) == 0);
     CHECK_FALSE(stored_bytes(type, {INT64_MAX, INT64_MAX, type.block}).has_value());
   }
-  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::i32, DType::u8, DType::i64, DType::boolean}) {
     CHECK(stored_type(dtype).dtype == dtype);
     CHECK(stored_type(dtype).block_bytes == static_cast<std::int64_t>(size_of(dtype)));
   }
@@ -200,17 +201,18 @@ TEST_CASE("every type that safetensors has comes back from a file", "[stored_typ
 TEST_CASE("i64 of a file becomes i32 where it fits", "[stored_type]") {
   const TempFolder folder;
   std::vector<std::int64_t> numbers = {-1, 1, INT32_MAX};
-  const auto read = [&] {
+  const auto read = [&](DType as = DType::i32) {
     const std::string header = R"({"x":{"dtype":"I64","shape":[3],"data_offsets":[0,24]}})";
     const std::uint64_t length = header.size();
     const auto path = folder.put(
         "x", std::string(reinterpret_cast<const char*>(&length), sizeof length) + header +
                  std::string(reinterpret_cast<const char*>(numbers.data()), 24));
-    return open_safetensors(path.string())->read("x");
+    return open_safetensors(path.string())->read("x", as);
   };
   CHECK(same_bits(read(), Tensor::from<std::int32_t>({-1, 1, INT32_MAX}, {3})));
   numbers[1] = std::int64_t{1} << 31;
   CHECK_THROWS_WITH(read(), ContainsSubstring("tensor 'x': 2147483648 is no i32"));
+  CHECK(same_bits(read(DType::i64), Tensor::from(numbers, {3})));
 }
 
 TEST_CASE("bytes of a stored tensor are read from any place, and none beside it", "[stored_type]") {

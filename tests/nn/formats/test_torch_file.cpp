@@ -112,9 +112,9 @@ TEST_CASE("each type of a storage is read", "[torch_file]") {
   const auto read_longs = [&] {
     return read("LongStorage", {reinterpret_cast<const char*>(longs), 16});
   };
-  CHECK(same_bits(read_longs(), Tensor::from<std::int32_t>({1, -2}, {2})));
+  CHECK(same_bits(read_longs(), Tensor::from<std::int64_t>({1, -2}, {2})));
   longs[1] = std::int64_t{1} << 31;
-  CHECK_THROWS_WITH(read_longs(), ContainsSubstring("no i32"));
+  CHECK(read_longs().dtype() == DType::i64);
 }
 
 TEST_CASE("tensors outside of their storage are refused before anything is allocated",
