@@ -8,6 +8,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/page_path.h"
 
 namespace tapegrad {
 namespace {
@@ -45,7 +46,7 @@ int evaluate_all(Options o) {
   std::vector<Json> models;
   std::string shown;
   std::exception_ptr failure;  // what was measured before it is printed
-  if (o.report) evaluation::check_folder_of("--report", *o.report);
+  if (o.report) check_page_path("--report", *o.report);
   if (o.models.size() > 1) {
     for (const std::string& model : o.models) run::open_model(model, o.checkpoint);
   }

@@ -108,7 +108,7 @@ void SamplePrinter::rate(const nn::GenerationCost& cost) const {
                         100 * bytes / cost.pass_seconds / read_rate(weights));
   }
   const CacheType cache = options_.cache.value_or(nn::usual_cache(model_.params));
-  if (cache != CacheType::f32) {
+  if (options_.generate.kv_cache && cache != CacheType::f32) {
     line +=
         fmt::format("; keys and values of {}", names_of(cache)[static_cast<std::size_t>(cache)]);
   }

@@ -4,6 +4,7 @@
 #include "tapegrad/apps/tokenizer/open_tokenizer.h"
 #include "tapegrad/apps/tokenizer/tokenized_text.h"
 #include "tapegrad/apps/tokenizer/tokenizer_programs.h"
+#include "tapegrad/base/page_path.h"
 
 namespace tapegrad::tokenizers {
 namespace {
@@ -43,6 +44,7 @@ std::optional<CompareOptions> parse_compare(const cli::Call& call) {
   }
   if (cli.given("--file") && o.file.empty()) cli::usage_error("--file: the path is empty");
   if (cli.given("--report") && o.report.empty()) cli::usage_error("--report: the path is empty");
+  if (!o.report.empty()) check_page_path("--report", o.report);
   o.bytes = cli.given("--file") ? input_text(o.file) : o.text;
   check(!o.bytes.empty(), "there is no text to compare on{}",
         o.file.empty() ? "" : ": " + o.file + " is empty");

@@ -92,8 +92,11 @@ void check_folder(const TrainOptions& o) {
     check(o.overwrite || !path_exists(folder / name),
           "--out {}: there is a {} already; --overwrite replaces it", o.out, name);
   }
-  check(!path_exists(folder / "config.json"),
-        "--out {}: there is a config.json: a model's tokenizer is not replaced", o.out);
+  for (const auto& [name, what] :
+       {std::pair("config.json", "a model"), {"data.json", "a corpus"}}) {
+    check(!path_exists(folder / name),
+          "--out {}: there is a {}: the tokenizer of {} is not replaced", o.out, name, what);
+  }
 }
 
 data::PieceCounts count_corpus(const TrainOptions& o, Terminal& terminal) {
@@ -157,8 +160,8 @@ void train(const TrainOptions& o) {
       });
   const data::Tokenizer tokenizer = data::Tokenizer::of_hf(json);
   run::make_folder(o.out);
-  write_json(fs::path(o.out) / kConfigFileOfHf, config_of(tokenizer));
   write_file_atomically(fs::path(o.out) / kFile, json);
+  write_json(fs::path(o.out) / kConfigFileOfHf, config_of(tokenizer));
   terminal.line(fmt::format("{}: {}, {}", o.out, method_of(tokenizer),
                             counted(tokenizer.vocab_size(), "token")));
   terminal.line(

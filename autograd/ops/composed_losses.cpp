@@ -1,5 +1,6 @@
 // Losses composed of other ops: none has a derivative of its own.
 
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, Reduct
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction reduction) {
   check(delta > 0, "[huber_loss] delta must be above 0, not {}", delta);
+  check(std::isfinite(delta), "[huber_loss] delta must be finite");
   const Tensor d = distance("huber_loss", x, target);
   const Tensor near = clamp(d, 0, delta);
   const Tensor losses = where(d < delta, near * near * 0.5, (d - 0.5 * delta) * delta);

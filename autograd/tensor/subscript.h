@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // All elements of a dimension, in x[{all, 0}].

@@ -16,7 +16,7 @@ struct BrokenLogits : Error {
   BrokenLogits()
       : Error(
             "the model's logits are NaN or infinite: its weights are broken, or so large that they "
-            "overflow") {}
+            "overflow (--cache f32 holds keys and values beyond 65504, which f16 does not)") {}
 };
 
 // BrokenLogits if that is so. Infinite ones have no differences, and of logits that are all −∞ no

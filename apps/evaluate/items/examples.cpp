@@ -62,7 +62,9 @@ std::vector<const Item*> Examples::shown(const ItemLine& line) {
                               : same_file_ && example.item.line == line.item.line;
     if (!itself) shown.push_back(&example.item);
   }
-  check(std::ssize(shown) == task_.num_fewshot,
+  // Of a document that stands in a file twice, both may be drawn: then one fewer is shown, as the
+  // harness does.
+  check(std::ssize(shown) == task_.num_fewshot || (drawn && !shown.empty()),
         "{}: {}: there are {} examples for it, and 'num_fewshot' is {}", line.item.where,
         task_.place, shown.size(), task_.num_fewshot);
   return shown;

@@ -15,6 +15,10 @@ TEST_CASE("several models are evaluated one after the other, and shown side by s
   const std::string text = files.folder.put("some.txt", "the cat sat on mat 3 and the dog ate.\n");
   const std::string page = files.folder / "page.html";
 
+  const Result over = run_program("evaluate", models + Args{text, "--report", text});
+  CHECK(over.code == 1);
+  CHECK_THAT(over.err, ContainsSubstring("some.txt: the file that is there is no page, and stays"));
+
   const Result r = run_program("evaluate", models + Args{text, "--json", "--report", page});
   check_ended_well(r);
   const auto both = nlohmann::json::parse(r.out).at("models");

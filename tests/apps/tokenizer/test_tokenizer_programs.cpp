@@ -89,6 +89,12 @@ TEST_CASE("tokenizer refuses what it cannot use", "[tokenizer][programs]") {
   folder.put("bad/tokenizer.json", "{\"model\": 3}");
   folder.put("model/config.json", "{}");
   folder.put("blank.txt", " \n ");
+  folder.put("prepared/data.json", "{}");
+  check_refused(folder, {"train", "a.txt", "--out", "prepared", "--overwrite"}, 1,
+                "the tokenizer of a corpus is not replaced");
+  check_refused(folder, {"compare", "gpt2", "--text", "a", "--report", "a.txt"}, 1,
+                "--report a.txt: the file that is there is no page, and stays");
+  CHECK(TempFolder::get(folder / "a.txt") == some_lines());
   check_refused(folder, {}, 2, "say what to do: train, show, compare");
   check_refused(folder, {"shwo"}, 2, "did you mean show?");
   check_refused(folder, {"show"}, 2, "which tokenizer?");
@@ -103,7 +109,8 @@ TEST_CASE("tokenizer refuses what it cannot use", "[tokenizer][programs]") {
   check_refused(folder, {"train", "a.txt", "--kind", "wordpiece", "--out", "x"}, 2, "--kind");
   check_refused(folder, {"train", "a.txt", "--encoding", "klingon", "--out", "x"}, 2, "klingon");
   check_refused(folder, {"train", "a.txt", "--out", "a.txt"}, 1, "is a file");
-  check_refused(folder, {"train", "a.txt", "--out", "model"}, 1, "a model's tokenizer");
+  check_refused(folder, {"train", "a.txt", "--out", "model"}, 1,
+                "the tokenizer of a model is not replaced");
   check_refused(folder, {"train", "none.txt", "--out", "x"}, 1, "none.txt");
   check_refused(folder, {"train", "blank.txt", "--out", "x"}, 1, "nothing but white space");
   CHECK(tokenizer(folder, {"train", "a.txt", "--vocab-size", "90000", "--out", "x"}).code == 1);

@@ -166,7 +166,7 @@ TEST_CASE("what families cannot have is refused by name", "[families]") {
   refused("phi3", "rope_parameters", {{"partial_rotary_factor", 1.5}},
           "partial_rotary_factor 1.5 is not supported, only above 0 and at most 1");
   refused("phi3", "rope_parameters", {{"partial_rotary_factor", 0.4}},
-          "rope_channels must be even, and at most 8");
+          "partial_rotary_factor 0.4 turns 3 channels of each head of 8");
   refused("stablelm", "use_parallel_residual", true, "use_parallel_residual true");
   refused("stablelm", "qk_layernorm", true, "qk_layernorm true");
   refused("stablelm", "hidden_act", "gelu", "hidden_act gelu");

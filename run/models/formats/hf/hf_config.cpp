@@ -127,6 +127,10 @@ void read_turned_share(const HfConfig& file, const HfConfig& part, const HfFamil
   if (share == 1) return;
   const double channels = static_cast<double>(c.channels_per_head()) * share;
   c.rope_channels = static_cast<std::int64_t>(channels);
+  check(*c.rope_channels >= 2 && *c.rope_channels % 2 == 0,
+        "{}: partial_rotary_factor {} turns {} channels of each head of {}, which must be an even "
+        "number",
+        file.path(), share, *c.rope_channels, c.channels_per_head());
 }
 
 void read_rotation(const HfConfig& file, const HfFamily& family, nn::DecoderConfig& c) {
@@ -137,9 +141,9 @@ void read_rotation(const HfConfig& file, const HfFamily& family, nn::DecoderConf
   const auto type = rope_type(part);
   read_turned_share(file, part, family, c);
   if (type == "default") return;
-  check(type != "longrope" && type != "su" && type != "yarn",
+  check(type != "longrope" && type != "su",
         "{}: rotary positions of rope_type '{}' are not supported: their angles change with the "
-        "length of a text; take a model of the family without them, as Phi-3-mini-4k",
+        "length of a text; take a model without them, as Phi-3-mini-4k is",
         file.path(), type);
   check(family.may_scale_rotation,
         "{}: rotary positions of rope_type '{}' are not supported, only default", file.path(),
