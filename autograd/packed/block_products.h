@@ -86,7 +86,7 @@ void multiply_blocks(const Product& p, std::int64_t panel, std::int64_t column) 
   for (std::int64_t i = 0; i < blocks; i += Layout::kBlocks) {
     const std::uint8_t* block = header + Layout::kHeaderBytes;
     for (std::int64_t b = 0; b < Layout::kBlocks; ++b, block += Layout::kBlockBytes) {
-      prefetch(block + kAhead, Layout::kBlockBytes);
+      prefetch(block + kBlocksAhead, Layout::kBlockBytes);
       BlockSums<V, Layout, N>{header, block, x + i + b, blocks, {}}.add_to(totals);
     }
     header = block;

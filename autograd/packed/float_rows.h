@@ -89,7 +89,7 @@ void multiply_floats(const Product& p, std::int64_t panel, std::int64_t column) 
       F w[P];
       for (int k = 0; k < P; ++k) {
         const std::uint8_t* elements = from + k * p.panel_bytes + i * Layout::kColumnBytes;
-        prefetch(elements + kAhead, 1);
+        prefetch(elements + kFloatsAhead, 1);
         w[k] = Layout::column(elements);
       }
       for (int j = 0; j < N; ++j) {
