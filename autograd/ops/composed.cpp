@@ -20,6 +20,18 @@ Tensor hardswish(const Tensor& x) {
   return where(x >= 3.0, x, masked_fill(curve, x <= -3.0, 0));
 }
 
+// An alias ends gradients.
+Tensor hardtanh(const Tensor& x, double low, double high) {
+  check(low <= high, "[hardtanh] low {} is above high {}", low, high);
+  return where(logical_or(x <= low, x >= high), clamp(x.alias(), low, high), x);
+}
+
+Tensor hardsigmoid(const Tensor& x) {
+  const auto line = [](const Tensor& v) { return (v + 3.0) / 6.0; };
+  const Tensor inside = logical_and(x > -3.0, x < 3.0);
+  return where(inside, line(x), line(clamp(x.alias(), -3, 3)));
+}
+
 Tensor normalize(const Tensor& x, double p, int dim, double eps) {
   return x / clamp(norm(x, p, {dim}, true), eps, std::numeric_limits<double>::infinity());
 }
