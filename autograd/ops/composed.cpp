@@ -8,8 +8,9 @@ Tensor leaky_relu(const Tensor& x, double slope) { return where(x > 0.0, x, x * 
 
 Tensor elu(const Tensor& x, double alpha) {
   // Where x is above 0, the exponential is that of 0, so that none overflows into the gradient.
-  const Tensor above = x > 0.0;
-  return where(above, x, expm1(masked_fill(x, above, 0)) * alpha);
+  // NaN counts as above 0, as in PyTorch.
+  const Tensor below = x <= 0.0;
+  return where(below, expm1(masked_fill(x, logical_not(below), 0)) * alpha, x);
 }
 
 Tensor mish(const Tensor& x) { return x * tanh(softplus(x)); }
