@@ -29,7 +29,7 @@ void add_activations(Cases& cases) {
   each("leaky_relu", spread, [](const Tensor& x) { return leaky_relu(x); });
   each("elu(0.5)", spread, [](const Tensor& x) { return elu(x, 0.5); });
   each("mish", normal, mish);
-  each("hardtanh(-0.5, 0.7)", spread, [](const Tensor& x) { return hardtanh(x, -0.5, 0.7); });
+  each("hardtanh(-0.775, 0.725)", spread, [](const Tensor& x) { return hardtanh(x, -0.775, 0.725); });
   each("hardsigmoid(3 x)", spread, [](const Tensor& x) { return hardsigmoid(x * 3.0); });
   each("hardswish(3 x)", spread, [](const Tensor& x) { return hardswish(x * 3.0); });
 }
