@@ -7,9 +7,9 @@ HERE = pathlib.Path(__file__).parent
 HEAD = """# PyTorch's functions here
 
 Of PyTorch's functions of real dense tensors on CPUs that its tutorials use, {here} of {all} exist ({share} %): as an op, as
-an expression of ops, or as a member of `Tensor` or `Rng`. {near} of these are marked *near*: their results differ from PyTorch's
-for some inputs by more than rounding, as the row says. The others agree, up to rounding and to what
-[Exactness](exactness.md) lists. The list was collected by hand from PyTorch's introductory tutorials and those on images, text and reinforcement
+an expression of ops, or as a member of `Tensor` or `Rng`. {near} of these are marked *near*: their results are known to
+differ from PyTorch's for some inputs by more than rounding, as the row says. Ops are compared with PyTorch as
+[Exactness](exactness.md) says; expressions in this table are not. The list was collected by hand from PyTorch's introductory tutorials and those on images, text and reinforcement
 learning; functions of devices, files, sparse and quantised tensors are none of it.
 
 In the expressions, `x`, `y`, `a` and `b` are tensors, `w` and `bias` weights, `ids` an i32 tensor, `mask` a u8 tensor and `rng`
