@@ -33,6 +33,7 @@
 #include "tapegrad/nn/generation/token_stream.h"
 #include "tapegrad/nn/image_layers.h"
 #include "tapegrad/nn/recurrent.h"
+#include "tapegrad/nn/sequential.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/clip.h"

@@ -31,9 +31,9 @@ struct AttentionOptions {
   bool causal = true;  // query i sees keys up to i
   double dropout = 0;  // of the attention weights, if rng is given
   Rng* rng = nullptr;
-  // (B, Tk) u8 or undefined; keys where it is not 0 are padding that no query sees, as in PyTorch's
-  // nn.MultiheadAttention. A query that sees no key at all, or none with a score above −∞, gets
-  // zeros, and passes no gradient.
+  // (B, Tk), bool or u8, or undefined; no query sees keys where it is not 0: padding, as in
+  // PyTorch's nn.MultiheadAttention. A query that sees no key at all, or none with a score above
+  // −∞, gets zeros, and passes no gradient.
   Tensor key_padding_mask = {};
   ScoreOptions scores = {};
 };

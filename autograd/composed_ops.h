@@ -1,7 +1,10 @@
 #pragma once
 
-// Activations and distances made of the ops of ops.h, with PyTorch's names, defaults and
-// conventions where a derivative does not exist.
+// Activations, distances and bags of embeddings made of the ops of ops.h, with PyTorch's names,
+// defaults and conventions where a derivative does not exist.
+
+#include <cstdint>
+#include <optional>
 
 #include "tapegrad/autograd/ops.h"
 
@@ -17,6 +20,12 @@ Tensor mish(const Tensor& x);
 // 0 for x <= −3, x for x >= 3, else x·(x + 3)/6 (Howard et al., "Searching for MobileNetV3", 2019,
 // section 5.2). The derivative is 0 at −3 and 1 at 3.
 Tensor hardswish(const Tensor& x);
+// x limited to [low, high]. Unlike clamp, it passes no gradient at the edges. relu6 is
+// hardtanh(x, 0, 6).
+Tensor hardtanh(const Tensor& x, double low = -1, double high = 1);
+// (x + 3)/6, limited to [0, 1] (Courbariaux et al., "BinaryConnect", 2015, with another slope). The
+// derivative at −3, 3 and NaN is 0.
+Tensor hardsigmoid(const Tensor& x);
 
 // x / max(‖x‖, eps), with the norms of order p along dim.
 Tensor normalize(const Tensor& x, double p = 2, int dim = 1, double eps = 1e-12);
@@ -25,5 +34,19 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int dim = 1, double e
 // norm(a − b + eps, p) along the last dimension; a and b broadcast.
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p = 2, double eps = 1e-6,
                          bool keepdim = false);
+
+enum class BagMode { sum, mean, max };
+struct EmbeddingBagOptions {
+  BagMode mode = BagMode::mean;
+  Tensor offsets = {};             // (B): where each bag begins in ids (N)
+  Tensor per_sample_weights = {};  // of ids' shape: factors of the rows, for BagMode::sum
+  std::optional<std::int64_t> padding_idx = {};  // ids that do not count; negative: from the end
+};
+// The sum, mean or largest elements of the rows of weight (V, C) that each of B bags names.  ids
+// (B, L), or (N) with offsets, in i32 or i64 → (B, C). An empty bag gives zeros. Of equal largest
+// elements, the first gets the gradient; NaN counts as largest. Memory of max: B times the largest
+// bag. Error on an id outside [0, V), and unless offsets rise from 0.
+Tensor embedding_bag(const Tensor& weight, const Tensor& ids,
+                     const EmbeddingBagOptions& options = {});
 
 }  // namespace tapegrad

@@ -156,10 +156,12 @@ Tensor& operator+=(Tensor& a, const Tensor& b);
 Tensor& operator-=(Tensor& a, const Tensor& b);
 Tensor& operator*=(Tensor& a, const Tensor& b);
 Tensor& operator/=(Tensor& a, const Tensor& b);
+Tensor& assign(Tensor& a, const Tensor& b);  // a's elements become b's: PyTorch's copy_
 inline Tensor& operator+=(Tensor& a, double b) { return a += scalar_like(a, b); }
 inline Tensor& operator-=(Tensor& a, double b) { return a -= scalar_like(a, b); }
 inline Tensor& operator*=(Tensor& a, double b) { return a *= scalar_like(a, b); }
 inline Tensor& operator/=(Tensor& a, double b) { return a /= scalar_like(a, b); }
+inline Tensor& fill(Tensor& a, double b) { return assign(a, scalar_like(a, b).to(a.dtype())); }
 
 // --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1. A
 // scalar has a dimension 0 (or -1) to reduce along. ---

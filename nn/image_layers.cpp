@@ -47,6 +47,15 @@ Conv2d::Conv2d(const Params& p, std::int64_t in, std::int64_t out, Size2d kernel
   if (with_bias) bias = p.parameter("bias", {out}, initial(shape));
 }
 
+ConvTranspose2d::ConvTranspose2d(const Params& p, std::int64_t in, std::int64_t out, Size2d kernel,
+                                 const ConvTranspose2dOptions& how, bool with_bias)
+    : options(how) {
+  kernel_shape("ConvTranspose2d", in, out, how.groups, {kernel.h, kernel.w});
+  const Shape shape{in, out / how.groups, kernel.h, kernel.w};
+  weight = p.parameter("weight", shape, initial(shape));
+  if (with_bias) bias = p.parameter("bias", {out}, initial(shape));
+}
+
 Conv1d::Conv1d(const Params& p, std::int64_t in, std::int64_t out, std::int64_t kernel,
                const Conv1dOptions& how, bool with_bias)
     : options(how) {

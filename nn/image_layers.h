@@ -21,6 +21,17 @@ struct Conv2d {
   Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }
 };
 
+// x (N, in, H, W) → (N, out, H_out, W_out), see conv_transpose2d in image_ops.h.
+struct ConvTranspose2d {
+  Tensor weight;  // (in, out / groups, K_h, K_w)
+  Tensor bias;    // (out) or undefined
+  ConvTranspose2dOptions options;
+  ConvTranspose2d() = default;
+  ConvTranspose2d(const Params& p, std::int64_t in, std::int64_t out, Size2d kernel,
+                  const ConvTranspose2dOptions& options = {}, bool with_bias = true);
+  Tensor operator()(const Tensor& x) const { return conv_transpose2d(x, weight, bias, options); }
+};
+
 // x (N, in, L) → (N, out, L_out), see conv1d in ops.h.
 struct Conv1d {
   Tensor weight;  // (out, in / groups, K)

@@ -7,7 +7,7 @@
 namespace tapegrad::nn {
 namespace {
 
-// Layer `i`'s part of a state (layers, B, H), or zeros.
+// Part `i`, of a layer and direction, of a state (layers, B, H), or zeros.
 Tensor state_of(std::string_view layer, const Tensor& state, std::size_t i, std::size_t layers,
                 const Shape& shape, DType dtype) {
   if (!state.defined()) return Tensor::zeros(shape, dtype);
@@ -16,7 +16,7 @@ Tensor state_of(std::string_view layer, const Tensor& state, std::size_t i, std:
   return select(state, 0, static_cast<std::int64_t>(i));
 }
 
-// Runs the layers: one(x's part of the gates, weights, i, (B, H)) runs layer i → (T, B, H).
+// Runs the layers: one(x's part of the gates, weights, i, (B, H)) runs layers[i] → (T, B, H).
 template <class One>
 Tensor run_layers(std::string_view name, const Tensor& x,
                   const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options,
@@ -24,10 +24,15 @@ Tensor run_layers(std::string_view name, const Tensor& x,
   check(!layers.empty() && x.rank() == 3, "[{}] x {} is not of rank 3, or the layer is absent",
         name, x.shape());
   Tensor y = options.batch_first ? transpose(x, 0, 1) : x;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
+  const auto run = [&](const Tensor& input, std::size_t i) {
     const RecurrentWeights& w = layers[i];
+    return one(linear(input, w.weight_ih, w.bias_ih), w, i,
+               Shape{input.dim(1), w.weight_hh.dim(1)});
+  };
+  const std::size_t directions = options.bidirectional ? 2 : 1;
+  for (std::size_t i = 0; i < layers.size(); i += directions) {
     if (i > 0) y = maybe_dropout(y, options.dropout, rng);
-    y = one(linear(y, w.weight_ih, w.bias_ih), w, i, Shape{y.dim(1), w.weight_hh.dim(1)});
+    y = directions == 1 ? run(y, i) : concat({run(y, i), flip(run(flip(y, 0), i + 1), 0)}, 2);
   }
   return options.batch_first ? transpose(y, 0, 1) : y;
 }
@@ -43,10 +48,12 @@ std::vector<RecurrentWeights> recurrent_weights(const Params& p, std::int64_t ga
         "[recurrent] dropout must be in [0, 1], not {}", options.dropout);
   const Init init = kaiming_uniform(hidden);
   std::vector<RecurrentWeights> layers;
-  for (std::int64_t i = 0; i < options.layers; ++i) {
-    const std::string suffix = "_l" + std::to_string(i);
+  const std::int64_t directions = options.bidirectional ? 2 : 1;
+  for (std::int64_t i = 0; i < options.layers * directions; ++i) {
+    const std::int64_t layer = i / directions, inputs = layer == 0 ? in : hidden * directions;
+    const std::string suffix = fmt::format("_l{}{}", layer, i % directions == 1 ? "_reverse" : "");
     RecurrentWeights w;
-    w.weight_ih = p.weight("weight_ih" + suffix, {gates * hidden, i == 0 ? in : hidden}, init);
+    w.weight_ih = p.weight("weight_ih" + suffix, {gates * hidden, inputs}, init);
     w.weight_hh = p.parameter("weight_hh" + suffix, {gates * hidden, hidden}, init);
     if (options.bias) {
       w.bias_ih = p.parameter("bias_ih" + suffix, {gates * hidden}, init);

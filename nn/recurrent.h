@@ -13,24 +13,29 @@ namespace tapegrad::nn {
 // them are PyTorch's, so that a state_dict of the same layers is read as it is.
 //
 // x is (T, B, in), or (B, T, in) with batch_first, as is the output with H channels. A state is
-// (layers, B, H) in both cases; an undefined one stands for zeros. The result has the last state:
-// to train on a long text in pieces, give it to the next call. What it was computed from is not
-// known to the next Tape, so gradients end there (truncated backpropagation); inside of one tape,
-// an alias() of it ends them.
+// (layers, B, H) in both cases; an undefined one stands for zeros. A bidirectional network reads
+// the sequence in both directions: its output has 2H channels, those of the reading from the end
+// last, and a state is (2·layers, B, H), the two directions of a layer side by side. The result has
+// the last state: to train on a long text in pieces, give it to the next call. What it was computed
+// from is not known to the next Tape, so gradients end there (truncated backpropagation); inside of
+// one tape, an alias() of it ends them.
 
 struct RecurrentOptions {
   std::int64_t layers = 1;
   bool bias = true;
   bool batch_first = false;
   double dropout = 0;  // of the outputs of all layers but the last, if the call has an Rng
+  bool bidirectional = false;
 };
 
-// The tensors of one layer, under the names weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0.
+// The tensors of one layer, under the names weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0; of
+// its second direction, weight_ih_l0_reverse and so on.
 struct RecurrentWeights {
   Weight weight_ih;         // (G·H, in)
   Tensor weight_hh;         // (G·H, H)
   Tensor bias_ih, bias_hh;  // (G·H) or undefined
 };
+// Those of all layers; of a bidirectional network, two for each.
 std::vector<RecurrentWeights> recurrent_weights(const Params& p, std::int64_t gates,
                                                 std::int64_t in, std::int64_t hidden,
                                                 const RecurrentOptions& options);

@@ -45,8 +45,8 @@ struct TransformerConfig {
   }
 };
 
-// Says which positions of the sources (B, S) and targets (B, T) are padding: u8, not 0 there. A
-// mask is undefined if nothing is padding.
+// Says which positions of the sources (B, S) and targets (B, T) are padding: bool or u8, not 0
+// there. A mask is undefined if nothing is padding.
 struct PaddingMasks {
   Tensor source, target;
 };

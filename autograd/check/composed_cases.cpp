@@ -29,6 +29,8 @@ void add_activations(Cases& cases) {
   each("leaky_relu", spread, [](const Tensor& x) { return leaky_relu(x); });
   each("elu(0.5)", spread, [](const Tensor& x) { return elu(x, 0.5); });
   each("mish", normal, mish);
+  each("hardtanh(-0.775, 0.725)", spread, [](const Tensor& x) { return hardtanh(x, -0.775, 0.725); });
+  each("hardsigmoid(3 x)", spread, [](const Tensor& x) { return hardsigmoid(x * 3.0); });
   each("hardswish(3 x)", spread, [](const Tensor& x) { return hardswish(x * 3.0); });
 }
 
@@ -69,6 +71,11 @@ void add_places(Cases& cases) {
       {"index_add(0)", {{3, 2}, {4, 2}}, normal, [](In x) { return index_add(x[0], 0, ids({2, 0, 2, 2}), x[1]); }},
       {"index_add(-1)", {{2, 3, 4}, {2, 3, 2}}, normal, [](In x) { return index_add(x[0], -1, ids({3, 3}), x[1]); }},
       {"index_add(0)", {{3}, {0}}, normal, [](In x) { return index_add(x[0], 0, ids({}), x[1]); }},
+      {"embedding_bag", {{4, 3}}, normal, [](In x) { return embedding_bag(x[0], ids({3, 0, 3, 1, 2, 2}, {2, 3})); }},
+      {"embedding_bag, mean of 0 and 3", {{4, 3}}, normal, [](In x) { return embedding_bag(x[0], ids({3, 1, 0, 3}), {.offsets = ids({0, 0, 4}), .padding_idx = 1}); }},
+      {"embedding_bag, weighted", {{4, 3}, {4}}, normal, [](In x) { return embedding_bag(x[0], ids({3, 1, 3, 3}), {.mode = BagMode::sum, .offsets = ids({0, 3}), .per_sample_weights = x[1]}); }},
+      {"embedding_bag, max", {{4, 3}}, spread, [](In x) { return embedding_bag(x[0], ids({3, 1, 0, 2}), {.mode = BagMode::max, .offsets = ids({0, 0, 3})}); }},
+      {"embedding_bag, none", {{4, 3}}, normal, [](In x) { return embedding_bag(x[0], ids({}, {2, 0}), {.mode = BagMode::max}); }},
       {"masked_select", {{3, 4}}, normal, [](In x) { return masked_select(x[0], Tensor::from<std::uint8_t>({1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1}, {3, 4})); }},
       {"masked_select", {{3, 1}}, normal, [](In x) { return masked_select(x[0], Tensor::from<std::uint8_t>({1, 0, 1}, {3})); }},
       {"masked_select, none", {{3}}, normal, [](In x) { return masked_select(x[0], Tensor::zeros({3}, DType::u8)); }},

@@ -8,8 +8,9 @@ Tensor leaky_relu(const Tensor& x, double slope) { return where(x > 0.0, x, x * 
 
 Tensor elu(const Tensor& x, double alpha) {
   // Where x is above 0, the exponential is that of 0, so that none overflows into the gradient.
-  const Tensor above = x > 0.0;
-  return where(above, x, expm1(masked_fill(x, above, 0)) * alpha);
+  // NaN counts as above 0, as in PyTorch.
+  const Tensor below = x <= 0.0;
+  return where(below, expm1(masked_fill(x, logical_not(below), 0)) * alpha, x);
 }
 
 Tensor mish(const Tensor& x) { return x * tanh(softplus(x)); }
@@ -18,6 +19,18 @@ Tensor hardswish(const Tensor& x) {
   const Tensor inside = clamp(x, -3, 3);
   const Tensor curve = inside * (inside + 3.0) / 6.0;
   return where(x >= 3.0, x, masked_fill(curve, x <= -3.0, 0));
+}
+
+// An alias ends gradients.
+Tensor hardtanh(const Tensor& x, double low, double high) {
+  check(low <= high, "[hardtanh] low {} is above high {}", low, high);
+  return where(logical_or(x <= low, x >= high), clamp(x.alias(), low, high), x);
+}
+
+Tensor hardsigmoid(const Tensor& x) {
+  const auto line = [](const Tensor& v) { return (v + 3.0) / 6.0; };
+  const Tensor inside = logical_and(x > -3.0, x < 3.0);
+  return where(inside, line(x), line(clamp(x.alias(), -3, 3)));
 }
 
 Tensor normalize(const Tensor& x, double p, int dim, double eps) {

@@ -43,9 +43,10 @@ Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, Reduction reduction) {
   check(beta > 0, "[smooth_l1_loss] beta must be above 0, not {}", beta);
   const Tensor d = distance("smooth_l1_loss", x, target);
-  // Of d that is large, the square would overflow into the gradient.
-  const Tensor near = clamp(d, 0, beta);
-  const Tensor losses = where(d < beta, near * near * (0.5 / beta), d - 0.5 * beta);
+  // Of d that is large, the square would overflow into the gradient. NaN counts as near, so that
+  // its gradient is NaN.
+  const Tensor far = d >= beta, near = masked_fill(d, far, 0);
+  const Tensor losses = where(far, d - 0.5 * beta, near * near * (0.5 / beta));
   return reduced_loss("smooth_l1_loss", losses, reduction);
 }
 
@@ -53,8 +54,8 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction
   check(delta > 0, "[huber_loss] delta must be above 0, not {}", delta);
   check(std::isfinite(delta), "[huber_loss] delta must be finite");
   const Tensor d = distance("huber_loss", x, target);
-  const Tensor near = clamp(d, 0, delta);
-  const Tensor losses = where(d < delta, near * near * 0.5, (d - 0.5 * delta) * delta);
+  const Tensor far = d >= delta, near = masked_fill(d, far, 0);  // see smooth_l1_loss
+  const Tensor losses = where(far, (d - 0.5 * delta) * delta, near * near * 0.5);
   return reduced_loss("huber_loss", losses, reduction);
 }
 

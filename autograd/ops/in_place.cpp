@@ -71,5 +71,10 @@ Tensor& operator/=(Tensor& a, const Tensor& b) {
   return in_place(
       "/=", a, b, [](auto x, auto y) { return x / y; }, div);
 }
+Tensor& assign(Tensor& a, const Tensor& b) {
+  return in_place(
+      "assign", a, b, [](auto, auto y) { return y; },
+      [](const Tensor& x, const Tensor& y) { return broadcast_to(y.to(x.dtype()), x.shape()); });
+}
 
 }  // namespace tapegrad

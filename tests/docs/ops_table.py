@@ -7,8 +7,9 @@ HERE = pathlib.Path(__file__).parent
 HEAD = """# PyTorch's functions here
 
 Of PyTorch's functions of real dense tensors on CPUs that its tutorials use, {here} of {all} exist ({share} %): as an op, as
-an expression of ops, or as a member of `Tensor` or `Rng`. The
-list was collected by hand from PyTorch's introductory tutorials and those on images, text and reinforcement
+an expression of ops, or as a member of `Tensor` or `Rng`. {near} of these are marked *near*: their results are known to
+differ from PyTorch's for some inputs by more than rounding, as the row says. Ops are compared with PyTorch as
+[Exactness](exactness.md) says; expressions in this table are not. The list was collected by hand from PyTorch's introductory tutorials and those on images, text and reinforcement
 learning; functions of devices, files, sparse and quantised tensors are none of it.
 
 In the expressions, `x`, `y`, `a` and `b` are tensors, `w` and `bias` weights, `ids` an i32 tensor, `mask` a u8 tensor and `rng`
@@ -43,18 +44,21 @@ dimension 2, as `x[:, 0:5, -1]` in PyTorch. Gradients flow through it. It copies
 """
 
 if __name__ == "__main__":
-    lines, here, absent = [], 0, 0
+    lines, here, near, absent = [], 0, 0, 0
     for line in (HERE / "torch_functions.h").read_text().splitlines():
         if section := re.fullmatch(r'TOPIC\("(.*)"\)', line):
             lines += ["", f"## {section[1]}", "", "| PyTorch | here |", "|---|---|"]
         elif row := re.fullmatch(r'HERE\("([^"]*)", (.*)\)', line):
             lines.append(f"| `{row[1]}` | `{row[2]}` |")
             here += 1
+        elif row := re.fullmatch(r'NEAR\("([^"]*)", "([^"]*)", (.*)\)', line):
+            lines.append(f"| `{row[1]}` | `{row[3]}`, near: {row[2]} |")
+            here, near = here + 1, near + 1
         elif row := re.fullmatch(r'ABSENT\("([^"]*)", "(.*)"\)', line):
             lines.append(f"| `{row[1]}` | not planned: {row[2]} |")
             absent += 1
         elif not line.startswith("//"):
             raise SystemExit(f"torch_functions.h: a line that is no row: {line}")
-    head = HEAD.format(here=here, all=here + absent, share=here * 100 // (here + absent))
+    head = HEAD.format(here=here, near=near, all=here + absent, share=here * 100 // (here + absent))
     (HERE.parents[1] / "docs/ops.md").write_text(head + "\n".join(lines) + "\n")
     print(f"{here} of {here + absent} exist")

@@ -17,6 +17,9 @@ NETS = {
     "gru_plain": (nn.GRU, dict(input_size=4, hidden_size=3, bias=False, batch_first=True)),
     "lstm": (nn.LSTM, dict(input_size=3, hidden_size=5, num_layers=3)),
     "lstm_plain": (nn.LSTM, dict(input_size=4, hidden_size=3, bias=False, batch_first=True)),
+    "rnn_both": (nn.RNN, dict(input_size=3, hidden_size=5, num_layers=2, bidirectional=True)),
+    "gru_both": (nn.GRU, dict(input_size=3, hidden_size=5, batch_first=True, bidirectional=True)),
+    "lstm_both": (nn.LSTM, dict(input_size=3, hidden_size=5, num_layers=2, dropout=0.4, bidirectional=True)),
     "lstm_dropout": (nn.LSTM, dict(input_size=3, hidden_size=5, num_layers=3, dropout=0.4)),
 }
 
@@ -29,7 +32,8 @@ def facts_of(name, dtype, label):
     torch.manual_seed(5)
     facts = {f"param/{key}": t.clone() for key, t in net.state_dict().items()}
     x = torch.randn(2, 4, 6, options["input_size"]).to(dtype).requires_grad_()
-    hidden = torch.randn(2, options.get("num_layers", 1), 4 if options.get("batch_first") else 6,
+    directions = 2 if options.get("bidirectional") else 1
+    hidden = torch.randn(2, options.get("num_layers", 1) * directions, 4 if options.get("batch_first") else 6,
                          options["hidden_size"]).to(dtype).requires_grad_()
     state = tuple(hidden) if make is nn.LSTM else hidden[0]
     torch.manual_seed(7)

@@ -32,14 +32,19 @@ UNARY = {
     "inverse": lambda x: torch.div(torch.ones((), dtype=x.dtype), x), "dropout(0.15)": lambda x: dropout(x),
     "sin": torch.sin, "cos": torch.cos, "log1p": torch.log1p, "expm1": torch.expm1, "softplus": F.softplus, "silu": F.silu,
     "with_logits(0)": lambda x: with_logits(x, 0), "with_logits(0.25)": lambda x: with_logits(x, 0.25),
-    "with_logits(1)": lambda x: with_logits(x, 1),
+    "with_logits(1)": lambda x: with_logits(x, 1), "round": torch.round, "floor": torch.floor, "ceil": torch.ceil,
+    "trunc": torch.trunc, "sign": torch.sign, "tan": torch.tan, "log2": torch.log2, "leaky_relu": F.leaky_relu, "elu": F.elu,
+    "mish": F.mish, "hardswish": F.hardswish, "hardtanh": F.hardtanh, "hardtanh(-2.5,1)": lambda x: F.hardtanh(x, -2.5, 1),
+    "hardsigmoid": F.hardsigmoid,
 }
 BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "maximum": torch.maximum,
     "where": lambda a, b: torch.where(torch.arange(a.numel()) % 2 == 0, a, b), "mse_loss": lambda a, b: (a - b) ** 2,
     "kl_div": lambda a, b: F.kl_div(a, b, reduction="none"),
     "kl_div(log_target)": lambda a, b: F.kl_div(a, b, reduction="none", log_target=True),
-    "swiglu": lambda a, b: F.silu(a) * b,
+    "swiglu": lambda a, b: F.silu(a) * b, "atan2": torch.atan2, "l1_loss": lambda a, b: F.l1_loss(a, b, reduction="none"),
+    "smooth_l1_loss": lambda a, b: F.smooth_l1_loss(a, b, reduction="none"),
+    "huber_loss": lambda a, b: F.huber_loss(a, b, reduction="none"),
 }
 # Ops on a row of two meet each pair by itself.
 ROWS = {

@@ -116,6 +116,8 @@ TEST_CASE("layers of images name what does not fit", "[image_layers]") {
   const nn::Params p(rng);
   CHECK_THROWS_WITH(nn::Conv2d(p / "a", 3, 4, 3, {.groups = 2}),
                     ContainsSubstring("[Conv2d] 2 groups do not divide 3 channels in and 4 out"));
+  CHECK_THROWS_WITH(nn::ConvTranspose2d(p / "t", 3, 4, 3, {.groups = 2}),
+                    ContainsSubstring("[ConvTranspose2d] 2 groups do not divide 3 channels in"));
   CHECK_THROWS_WITH(nn::Conv2d(p / "b", 3, 4, {3, 0}), ContainsSubstring("a kernel of 0"));
   CHECK_THROWS_WITH(nn::Conv1d(p / "c", 3, 4, -1), ContainsSubstring("[Conv1d] a kernel of -1"));
   CHECK_THROWS_WITH(nn::BatchNorm(p / "d", 3)(Tensor::zeros({2, 4}), nn::Mode::training),

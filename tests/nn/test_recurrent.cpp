@@ -49,11 +49,18 @@ RecurrentNet make_net(const std::string& name, const nn::Params& p) {
   if (name == "gru_plain") return net_of(nn::GRU(p, 4, 3, {.bias = false, .batch_first = true}));
   if (name == "lstm") return net_of(nn::LSTM(p, 3, 5, {.layers = 3}));
   if (name == "lstm_plain") return net_of(nn::LSTM(p, 4, 3, {.bias = false, .batch_first = true}));
+  if (name == "rnn_both") return net_of(nn::RNN(p, 3, 5, {.layers = 2, .bidirectional = true}));
+  if (name == "gru_both") {
+    return net_of(nn::GRU(p, 3, 5, {.batch_first = true, .bidirectional = true}));
+  }
+  if (name == "lstm_both") {
+    return net_of(nn::LSTM(p, 3, 5, {.layers = 2, .dropout = 0.4, .bidirectional = true}));
+  }
   return net_of(nn::LSTM(p, 3, 5, {.layers = 3, .dropout = 0.4}));
 }
 
-const std::string kNets[] = {"rnn",  "rnn_relu",   "gru",         "gru_plain",
-                             "lstm", "lstm_plain", "lstm_dropout"};
+const std::string kNets[] = {"rnn",        "rnn_relu",     "gru",      "gru_plain", "lstm",
+                             "lstm_plain", "lstm_dropout", "rnn_both", "gru_both",  "lstm_both"};
 
 // The store of a net's state_dict in the file.
 nn::Params golden_params(const std::string& net, DType dtype) {
@@ -170,6 +177,9 @@ TEST_CASE("recurrent layers name what does not fit", "[recurrent]") {
   CHECK_THROWS_WITH(net(zeros({0, 2, 3})), ContainsSubstring("[lstm] x (0, 2, 16) is not (steps"));
   CHECK_THROWS_WITH(net(zeros({5, 2, 3}), {zeros({1, 3, 4}), zeros({1, 3, 4})}),
                     ContainsSubstring("[LSTM] a state of (1, 3, 4) is not (1, 2, 4)"));
+  CHECK_THROWS_WITH(
+      nn::RNN(p / "e", 3, 4, {.bidirectional = true})(zeros({5, 2, 3}), zeros({1, 2, 4})),
+      ContainsSubstring("[RNN] a state of (1, 2, 4) is not (2, 2, 4)"));
   CHECK_THROWS_WITH(net(zeros({5, 2, 3}), {zeros({1, 2, 4}), {}}), ContainsSubstring("neither"));
   CHECK_THROWS_WITH(nn::LSTM()(zeros({5, 2, 3})), ContainsSubstring("absent"));
   const Tensor w = zeros({8, 2}), h = zeros({3, 2});
