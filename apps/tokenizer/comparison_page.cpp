@@ -64,15 +64,6 @@ std::string token_markup(std::string_view bytes) {
   return html;
 }
 
-std::string hex(std::string_view bytes) {
-  constexpr std::size_t most = 32;
-  std::string text;
-  for (const char byte : bytes.substr(0, most)) {
-    text += fmt::format(" {:02X}", static_cast<unsigned char>(byte));
-  }
-  return text + (bytes.size() > most ? " …" : "");
-}
-
 std::string tokens_markup(const TokenizedText& t, const data::Tokenizer& tokenizer) {
   std::string html = "<pre class=\"tokens\">";
   std::size_t shown = 0, bytes = 0;
@@ -80,8 +71,8 @@ std::string tokens_markup(const TokenizedText& t, const data::Tokenizer& tokeniz
     const std::string token = tokenizer.token_bytes(t.tokens[shown]);
     bytes += std::max<std::size_t>(token.size(), 1);
     html += fmt::format("<span class=\"t{}\" title=\"{}:{}\">{}</span>",
-                        shown % static_cast<std::size_t>(kColours), t.tokens[shown], hex(token),
-                        token_markup(token));
+                        shown % static_cast<std::size_t>(kColours), t.tokens[shown],
+                        hex_bytes(token, 32), token_markup(token));
   }
   html += "</pre>\n";
   if (shown == t.tokens.size()) return html;

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool has_tokenizer(const fs::path& folder) {
-  constexpr const char* kNames[] = {"tokenizer.json", "vocab.json"};
+  constexpr const char* kNames[] = {"tokenizer.json", "vocab.json", "tokenizer.model"};
   return std::any_of(std::begin(kNames), std::end(kNames),
                      [&](const char* name) { return path_exists(folder / name); });
 }
@@ -24,9 +24,8 @@ data::Tokenizer open_tokenizer(const std::string& name) {
   if (!path_exists(path)) {
     if (name == "gpt2") return data::Tokenizer::gpt2();
     fail(
-        "'{}' is no tokenizer: give gpt2, a tokenizer.json, a folder that has one, or a model "
-        "whose "
-        "file has its tokenizer, as GGUF",
+        "'{}' is no tokenizer: give gpt2, a tokenizer.json or tokenizer.model, a folder that has "
+        "one, or a model whose file has its tokenizer, as GGUF",
         name);
   }
   const bool is_file = !is_folder(path);

@@ -52,15 +52,6 @@ std::optional<ShowOptions> parse_show(const cli::Call& call) {
   return o;
 }
 
-std::string hex_bytes(std::string_view bytes) {
-  constexpr std::size_t most = 16;
-  std::string text;
-  for (const char byte : bytes.substr(0, most)) {
-    text += fmt::format("{}{:02X}", text.empty() ? "" : " ", static_cast<unsigned char>(byte));
-  }
-  return text + (bytes.size() > most ? " …" : "");
-}
-
 void print_tokens(const ShowOptions& o, const data::Tokenizer& tokenizer) {
   const TokenizedText t = tokenize(o.tokenizer, tokenizer, *o.text, o.special);
   check(!t.error, "{}: {}", o.tokenizer, t.error.value_or(""));
@@ -75,7 +66,7 @@ void print_tokens(const ShowOptions& o, const data::Tokenizer& tokenizer) {
     const data::Token token = t.tokens[static_cast<std::size_t>(i)];
     const std::string bytes = tokenizer.token_bytes(token);
     rows.push_back({fmt::format("{}", i), fmt::format("{}", token), inspect::quoted_token(bytes),
-                    hex_bytes(bytes)});
+                    hex_bytes(bytes, 16)});
   }
   fmt::print("{}", events::text_table({"place", "id", "token", "bytes"}, rows));
   if (listed < count) {

@@ -45,6 +45,14 @@ TokenizedText tokenize(const std::string& name, const data::Tokenizer& tokenizer
   return result;
 }
 
+std::string hex_bytes(std::string_view bytes, std::size_t most) {
+  std::string text;
+  for (const char byte : bytes.substr(0, most)) {
+    text += fmt::format("{}{:02X}", text.empty() ? "" : " ", static_cast<unsigned char>(byte));
+  }
+  return text + (bytes.size() > most ? " …" : "");
+}
+
 std::string comparison_table(const std::vector<TokenizedText>& texts) {
   std::vector<events::TableRow> rows;
   std::string errors;

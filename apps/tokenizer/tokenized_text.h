@@ -29,6 +29,9 @@ struct TokenizedText {
 TokenizedText tokenize(const std::string& name, const data::Tokenizer& tokenizer,
                        std::string_view text, bool special);
 
+// The first `most` bytes, as "E2 96 81 …".
+std::string hex_bytes(std::string_view bytes, std::size_t most);
+
 // A row for each tokenizer, for a terminal; below it what went wrong.
 std::string comparison_table(const std::vector<TokenizedText>& texts);
 

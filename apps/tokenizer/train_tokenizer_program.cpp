@@ -13,6 +13,7 @@
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/document_stream.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
+#include "tapegrad/data/tokenize/end_tokens_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/data/tokenize/train/train_tokenizer.h"
 #include "tapegrad/run/corpus/text.h"
@@ -92,6 +93,14 @@ void check_folder(const TrainOptions& o) {
     check(o.overwrite || !path_exists(folder / name),
           "--out {}: there is a {} already; --overwrite replaces it", o.out, name);
   }
+  // Readers would take these beside the new files.
+  for (const std::string_view name :
+       {std::string_view("special_tokens_map.json"), std::string_view("added_tokens.json"),
+        data::kGenerationFile, data::kEndTokensFile}) {
+    check(!path_exists(folder / name),
+          "--out {}: there is a {} of another tokenizer, which would change this one: remove it",
+          o.out, name);
+  }
   for (const auto& [name, what] :
        {std::pair("config.json", "a model"), {"data.json", "a corpus"}}) {
     check(!path_exists(folder / name),
@@ -164,9 +173,8 @@ void train(const TrainOptions& o) {
   write_json(fs::path(o.out) / kConfigFileOfHf, config_of(tokenizer));
   terminal.line(fmt::format("{}: {}, {}", o.out, method_of(tokenizer),
                             counted(tokenizer.vocab_size(), "token")));
-  terminal.line(
-      fmt::format("use: {} --tokenizer {}", cli::program_path("tapegrad train"),
-                  cli::quoted(o.out + (o.out.find_first_of("/.") == o.out.npos ? "/" : ""))));
+  terminal.line(fmt::format("use: {} --tokenizer {}", cli::program_path("tapegrad train"),
+                            cli::quoted(o.out + (data::is_path_of_tokenizer(o.out) ? "" : "/"))));
 }
 
 }  // namespace

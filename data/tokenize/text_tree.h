@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,21 @@ class TextTree {
   }
   // kNoNumber if no text ends there.
   std::int32_t number(Node node) const { return numbers_[node]; }
+  // The longest of the texts that `text` begins with; of size 0 if there is none.
+  struct Found {
+    std::size_t size = 0;
+    std::int32_t number = kNoNumber;
+  };
+  Found longest(std::string_view text) const {
+    Found found;
+    Node node = kRoot;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      node = child(node, text[i]);
+      if (node == kNoNode) break;
+      if (numbers_[node] != kNoNumber) found = {i + 1, numbers_[node]};
+    }
+    return found;
+  }
   std::int32_t find(std::string_view text) const {
     Node node = kRoot;
     for (const char byte : text) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/data/tokenize/bpe/bpe_train.h"
 #include "tapegrad/data/tokenize/bpe/piece_encoder.h"
@@ -178,7 +179,9 @@ std::optional<std::int64_t> bpe_size(std::string_view spec) {
 }
 
 bool is_path_of_tokenizer(std::string_view spec) {
-  return spec.find_first_of("/.") != std::string_view::npos;
+  if (spec.find_first_of("/.") != std::string_view::npos) return true;
+  const bool is_name = spec.empty() || spec == "char" || spec == "gpt2" || bpe_size(spec);
+  return !is_name && path_exists(spec);
 }
 
 Tokenizer make_tokenizer(std::string_view spec, std::span<const std::string_view> documents) {

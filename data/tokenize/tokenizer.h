@@ -171,12 +171,13 @@ std::optional<std::int64_t> bpe_size(std::string_view spec);
 // The file beside a tokenizer.json that says which tokens end a text.
 inline constexpr std::string_view kGenerationFile = "generation_config.json";
 
-// True if `spec` names a file or a folder.
+// True if `spec` names a file or a folder: with a '/' or a '.' in it, or one that is there and has
+// none of the names of make_tokenizer().
 bool is_path_of_tokenizer(std::string_view spec);
 
-// Makes the tokenizer that `spec` names: "char", "gpt2", "bpe:N" with N tokens, or a path with a
-// '/' or a '.' in it: see Tokenizer::from_hf. The kinds char and bpe take their vocabulary from the
-// corpus. Error, listing these, for another `spec`.
+// Makes the tokenizer that `spec` names: "char", "gpt2", "bpe:N" with N tokens, or a path:
+// see is_path_of_tokenizer() and Tokenizer::from_hf. The kinds char and bpe take their vocabulary
+// from the corpus. Error, listing these, for another `spec`.
 Tokenizer make_tokenizer(std::string_view spec, std::span<const std::string_view> documents);
 inline Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus) {
   return make_tokenizer(spec, {&corpus, 1});

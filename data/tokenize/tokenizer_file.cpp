@@ -7,7 +7,7 @@
 #include "tapegrad/data/tokenize/end_tokens_file.h"
 #include "tapegrad/data/tokenize/hf/hf_export.h"
 #include "tapegrad/data/tokenize/hf/hf_file.h"
-#include "tapegrad/data/tokenize/hf/outside_tokens.h"
+#include "tapegrad/data/tokenize/hf/hf_folder_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/data/tokenize/vocabulary.h"
 
@@ -44,25 +44,6 @@ const json& field(const json& object, const char* name, json::value_t type) {
 bool is_hf(std::string_view text) {
   return text.substr(0, 200).find(kFormatName) == std::string_view::npos &&
          text.find("\"model\"") != std::string_view::npos;
-}
-
-[[noreturn]] void refuse_sentencepiece(const std::filesystem::path& file) {
-  fail(
-      "{} is SentencePiece's file, which is not read: AutoTokenizer.from_pretrained(FOLDER)"
-      ".save_pretrained(FOLDER) of transformers makes a tokenizer.json of it",
-      file.filename().string());
-}
-
-// The text of the tokenizer.json that a folder of Hugging Face's has, or that two files make.
-std::string hf_json_in(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "tokenizer.json", vocab = folder / "vocab.json";
-  if (path_exists(file)) return read_file(file, kMostHfBytes);
-  for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}) {
-    if (!path_exists(vocab) && path_exists(folder / name)) refuse_sentencepiece(folder / name);
-  }
-  check(path_exists(vocab), "it has neither tokenizer.json nor vocab.json");
-  return tokenizer_json_of(read_file(vocab, kMostHfBytes),
-                           read_file(folder / "merges.txt", kMostHfBytes));
 }
 
 // The ends of texts by a config of Hugging Face's: an id, or several. None if it does not
@@ -157,17 +138,15 @@ Tokenizer Tokenizer::with_special(std::span<const std::string_view> names) const
 
 Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
   try {
-    if (!is_folder(path)) {
-      if (path.extension() == ".model") refuse_sentencepiece(path);
-      return of_hf(read_file(path, kMostHfBytes));
-    }
-    std::string text = hf_json_in(path);
-    HfFile file = HfFile::parse(text);
-    if (add_outside_tokens(file, path)) text = file.json_text();
-    const Tokenizer tokenizer = of_hf(
-        file, [json = std::make_shared<const std::string>(std::move(text))] { return *json; });
-    auto ends = ends_in(path / kGenerationFile, Links::followed);
-    if (ends.empty()) ends = ends_in(path / "config.json", Links::followed);
+    const bool in_folder = is_folder(path);
+    auto found = std::make_shared<FoundFile>(in_folder ? hf_file_in(path) : hf_file_at(path));
+    const Tokenizer tokenizer = of_hf(found->file, [found] {
+      return found->text.empty() ? found->file.json_text() : found->text;
+    });
+    std::vector<std::int64_t> ends;
+    if (in_folder) ends = ends_in(path / kGenerationFile, Links::followed);
+    if (in_folder && ends.empty()) ends = ends_in(path / "config.json", Links::followed);
+    if (ends.empty() && found->end && !tokenizer.end_of_text()) ends = {*found->end};
     return tokenizer.ending_at(ends);
   } catch (const Error& error) {
     fail("[tokenizer] '{}' is not a usable tokenizer: {}", path.string(), error.what());

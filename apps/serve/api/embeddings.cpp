@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/base/text/base64.h"
 #include "tapegrad/nn/lora/row_adapters.h"
 
 namespace tapegrad::serve {
@@ -32,22 +33,9 @@ std::vector<float> pooled(const Tensor& states, bool mean) {
 }
 
 std::string base64(const std::vector<float>& numbers) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string bytes(numbers.size() * sizeof(float), '\0');
   std::memcpy(bytes.data(), numbers.data(), bytes.size());
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t three = 0;
-    for (std::size_t j = 0; j < 3; ++j) {
-      three = three << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    }
-    for (std::size_t j = 0; j < 4; ++j) {
-      const bool padding = i + j > bytes.size();
-      text += padding ? '=' : kDigits[three >> (18 - 6 * j) & 63U];
-    }
-  }
-  return text;
+  return base64_of(bytes);
 }
 
 class EmbeddingJob : public Job {

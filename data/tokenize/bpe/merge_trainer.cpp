@@ -55,7 +55,10 @@ Token MergeTrainer::merge(Merge pair) {
 }
 
 void MergeTrainer::merge_into(Merge pair, Token token) {
-  const std::vector<Position> positions = std::move(pairs_[pair_key(pair)].positions);
+  std::vector<Position> positions = std::move(pairs_[pair_key(pair)].positions);
+  if (!std::is_sorted(positions.begin(), positions.end())) {
+    std::sort(positions.begin(), positions.end());
+  }
   std::vector<Merge> made;
   const auto add_new = [&](Position p) {
     add(p);

@@ -22,8 +22,8 @@ inline std::uint64_t pair_key(Merge pair) {
 // - Tokens only grow, so a pair that has left a position never returns to it. An entry of a list
 //   may be outdated, but holds() tells whether it is.
 // - All positions of a pair arise while the newer of its two tokens is being made. If that goes
-//   from left to right, the list is in order, and overlapping positions (in aaa) merge leftmost
-//   first.
+//   from left to right, and no other pair makes the same token, the list is in order, and
+//   overlapping positions (in aaa) merge leftmost first.
 class TokenChain {
  public:
   using Position = std::uint32_t;

@@ -7,6 +7,7 @@
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 #include "tapegrad/data/tokenize/bpe/byte_pairs.h"
 #include "tapegrad/data/tokenize/hf/hf_json.h"
+#include "tapegrad/data/tokenize/hf/sentencepiece_rules.h"
 #include "tapegrad/data/tokenize/sentencepiece/char_pairs.h"
 #include "tapegrad/data/tokenize/sentencepiece/unigram.h"
 
@@ -85,7 +86,8 @@ UnknownText read_unknown(const json& model, const HfVocabulary& vocabulary) {
 }
 
 std::shared_ptr<const PieceModel> read_char_pairs(const json& model, const HfVocabulary& vocabulary,
-                                                  const TokenTexts& texts) {
+                                                  const TokenTexts& texts,
+                                                  const SentencePieceRules* own) {
   auto pairs = std::make_shared<CharPairs>();
   UnknownText unknown = read_unknown(model, vocabulary);
   if (!json_member(model, "unk_token").is_null()) {
@@ -100,7 +102,11 @@ std::shared_ptr<const PieceModel> read_char_pairs(const json& model, const HfVoc
   pairs->set_unknown(unknown);
   for (std::size_t k = 0; k < vocabulary.size(); ++k) {
     const std::string_view shown = vocabulary.shown(k);
-    if (!shown.empty() && first_char(shown).size == shown.size()) {
+    const bool silent = own != nullptr && own->silent.count(vocabulary[k]) != 0;
+    if (shown.empty() || silent) continue;
+    if (own != nullptr && own->symbols.count(vocabulary[k]) != 0) {
+      pairs->add_symbol(shown, vocabulary[k]);
+    } else if (first_char(shown).size == shown.size()) {
       pairs->set_char(shown, vocabulary[k]);
     }
   }
@@ -112,7 +118,8 @@ std::shared_ptr<const PieceModel> read_char_pairs(const json& model, const HfVoc
   return pairs;
 }
 
-std::shared_ptr<const PieceModel> read_unigram(const json& model, const HfVocabulary& vocabulary) {
+std::shared_ptr<const PieceModel> read_unigram(const json& model, const HfVocabulary& vocabulary,
+                                               const SentencePieceRules* own) {
   const HfFile& file = vocabulary.file();
   check(file.has_scores(), "the model Unigram needs a list \"vocab\" of texts and scores");
   auto unigram = std::make_shared<Unigram>();
@@ -126,10 +133,18 @@ std::shared_ptr<const PieceModel> read_unigram(const json& model, const HfVocabu
   unigram->set_unknown(unknown);
   for (std::size_t k = 0; k < vocabulary.size(); ++k) {
     check(std::isfinite(file.score(k)), "the score of '{}' is not finite", vocabulary.shown(k));
-    if (!vocabulary.shown(k).empty()) {
+    const bool ordinary =
+        own == nullptr || own->silent.count(vocabulary[k]) + own->symbols.count(vocabulary[k]) == 0;
+    if (!vocabulary.shown(k).empty() && ordinary) {
       unigram->add(vocabulary.shown(k), vocabulary[k], file.score(k));
     }
   }
+  if (own == nullptr) return unigram;
+  for (std::size_t k = 0; k < vocabulary.size(); ++k) {
+    if (own->symbols.count(vocabulary[k]) == 0 || vocabulary.shown(k).empty()) continue;
+    unigram->add_symbol(vocabulary.shown(k), vocabulary[k]);
+  }
+  unigram->cut_at_marks();
   return unigram;
 }
 
@@ -137,10 +152,11 @@ std::shared_ptr<const PieceModel> read_unigram(const json& model, const HfVocabu
 
 std::shared_ptr<const PieceModel> read_piece_model(const json& model,
                                                    const HfVocabulary& vocabulary,
-                                                   const TokenTexts& texts) {
+                                                   const TokenTexts& texts,
+                                                   const SentencePieceRules* own) {
   const json& type = json_member(model, "type");
   const json& vocab = json_member(model, "vocab");
-  if (type == json("Unigram") && !texts.byte_level) return read_unigram(model, vocabulary);
+  if (type == json("Unigram") && !texts.byte_level) return read_unigram(model, vocabulary, own);
   if (!type.is_null() && type != json("BPE")) unsupported("the model", type);
   check(vocab.is_object(), "the model needs an object \"vocab\"");
   const json& dropout = json_member(model, "dropout");
@@ -152,7 +168,7 @@ std::shared_ptr<const PieceModel> read_piece_model(const json& model,
     if (!value.is_null() && value != json("")) unsupported(name, value);
   }
   return texts.byte_level ? read_byte_pairs(model, vocabulary, texts)
-                          : read_char_pairs(model, vocabulary, texts);
+                          : read_char_pairs(model, vocabulary, texts, own);
 }
 
 }  // namespace tapegrad::data

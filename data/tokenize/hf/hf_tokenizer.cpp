@@ -25,9 +25,13 @@ void HfTokenizer::encode(std::string_view text, bool allow_special, PieceCache& 
   };
   const auto encode_valid = [&](std::string_view valid) {
     raw_.cut(valid, allow_special, append, [&](std::string_view part) {
-      const std::string normalized = normalizer_.empty() ? std::string() : normalizer_(part);
-      normalized_.cut(normalizer_.empty() ? part : normalized, allow_special, append,
-                      encode_ordinary);
+      std::string normalized;
+      if (rules_) {
+        part = normalized = (*rules_)(part, first);
+      } else if (!normalizer_.empty()) {
+        part = normalized = normalizer_(part);
+      }
+      normalized_.cut(part, allow_special, append, encode_ordinary);
       first = false;
     });
   };

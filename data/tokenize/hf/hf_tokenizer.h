@@ -14,6 +14,7 @@
 #include "tapegrad/data/tokenize/hf/added_tokens.h"
 #include "tapegrad/data/tokenize/hf/steps/normalizer.h"
 #include "tapegrad/data/tokenize/hf/steps/pre_tokenizer.h"
+#include "tapegrad/data/tokenize/sentencepiece/text_rules.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
@@ -66,6 +67,7 @@ class HfTokenizer {
   std::shared_ptr<const PieceModel> model_;
   AddedTokens raw_, normalized_;  // which are found before and after normalizing
   Normalizer normalizer_;
+  std::optional<TextRules> rules_;  // SentencePiece's, in place of both steps around this line
   PreTokenizer pre_tokenizer_;
   std::unordered_set<Token> added_;
   std::vector<Token> begin_;

@@ -9,6 +9,7 @@
 #include "tapegrad/data/tokenize/hf/hf_models.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/hf/merges_of_scores.h"
+#include "tapegrad/data/tokenize/hf/sentencepiece_rules.h"
 #include "tapegrad/data/tokenize/hf/steps/hf_steps.h"
 
 namespace tapegrad::data {
@@ -34,15 +35,23 @@ class HfReader {
   HfReader(HfTokenizer& into, const HfFile& file) : t_(into), tables_(file), file_(file.rest()) {
     check(file_.is_object() && json_member(file_, "model").is_object(),
           "it has no object \"model\"");
-    t_.normalizer_ = read_normalizer(json_member(file_, "normalizer"));
-    PreTokenizerOfFile cuts = read_pre_tokenizer(json_member(file_, "pre_tokenizer"));
+    own_ = read_sentencepiece_rules(file_);
+    PreTokenizerOfFile cuts;
+    if (!own_) {
+      t_.normalizer_ = read_normalizer(json_member(file_, "normalizer"));
+      cuts = read_pre_tokenizer(json_member(file_, "pre_tokenizer"));
+    }
     t_.pre_tokenizer_ = std::move(cuts.steps);
     texts_ = read_decoder(json_member(file_, "decoder"));
     if (texts_.byte_level != cuts.byte_level) {
       unsupported("ByteLevel in the pre-tokenizer or the decoder alone",
                   json_member(file_, "decoder"));
     }
-    t_.model_ = read_piece_model(json_member(file_, "model"), read_vocabulary(), texts_);
+    const HfVocabulary vocabulary = read_vocabulary();
+    if (own_) add_symbols(*own_, vocabulary);
+    t_.model_ =
+        read_piece_model(json_member(file_, "model"), vocabulary, texts_, own_ ? &*own_ : nullptr);
+    if (own_) t_.rules_ = std::move(own_->text);
     read_added_tokens();
     read_post_processor();
   }
@@ -93,7 +102,10 @@ class HfReader {
       const bool normalized = json_flag(added, "normalized", !special);
       const AddedTokens::Added found{token, special, json_flag(added, "lstrip", false),
                                      json_flag(added, "rstrip", false)};
-      if (!normalized) {
+      const bool is_symbol = own_ && own_->symbols.count(token) != 0;
+      if (is_symbol && !special) {
+        // The model finds it.
+      } else if (!normalized || own_) {
         t_.raw_.add(content, found);
       } else if (const std::string text = t_.normalizer_(content); !text.empty()) {
         t_.normalized_.add(text, found);
@@ -153,6 +165,7 @@ class HfReader {
   const json& file_;         // all but the tables
   std::vector<bool> known_;  // which ids have a token
   TokenTexts texts_;
+  std::optional<SentencePieceRules> own_;
   std::unordered_map<std::string, Token> added_;
   std::size_t end_rank_ = SIZE_MAX;
 };

@@ -48,9 +48,22 @@ bool CharPairs::add(Merge pair, std::string_view left, std::string_view right, T
   Char last = 0, first = 0;
   first_char(left.substr(start_of_last(left)), last);
   first_char(right, first);
-  joins_[place_of(last, first)] = true;
-  if (last < 128 && first < 128) ascii_joins_[last][first] = true;
+  set_join(last, first);
   return merges_.add(pair, token, rank);
+}
+
+void CharPairs::add_symbol(std::string_view text, Token token) {
+  symbols_.add(text, token);
+  Char left = 0, right = 0;
+  for (std::size_t at = first_char(text, left); at < text.size(); left = right) {
+    at += first_char(text.substr(at), right);
+    set_join(left, right);
+  }
+}
+
+void CharPairs::set_join(Char left, Char right) {
+  joins_[place_of(left, right)] = true;
+  if (left < 128 && right < 128) ascii_joins_[left][right] = true;
 }
 
 bool CharPairs::may_join(Char left, Char right) const {
@@ -85,6 +98,12 @@ void CharPairs::encode(std::string_view piece, std::vector<Token>& out) const {
     unknown = false;
   };
   while (!piece.empty()) {
+    if (const TextTree::Found symbol = symbols_.longest(piece); symbol.size > 0) {
+      append_unknown();
+      start.push_back(symbol.number);
+      piece.remove_prefix(symbol.size);
+      continue;
+    }
     Char key = 0;
     const std::size_t size = first_char(piece, key);
     const std::uint64_t known =

@@ -15,6 +15,7 @@
 #include "tapegrad/data/tokenize/bpe/text_hash.h"
 #include "tapegrad/data/tokenize/bpe/token_merges.h"
 #include "tapegrad/data/tokenize/sentencepiece/unknown_text.h"
+#include "tapegrad/data/tokenize/text_tree.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
@@ -26,6 +27,9 @@ class CharPairs : public PieceModel {
   // `character`: one, in UTF-8.
   void set_char(std::string_view character, Token token);
   void set_unknown(const UnknownText& unknown);
+  // A user-defined piece: where a text has it, the longest first, it is this token, which does not
+  // merge.
+  void add_symbol(std::string_view text, Token token);
   void reserve(std::size_t merges) { merges_.reserve(merges); }
   // Pieces that are a token as a whole, whatever the merges say (Hugging Face's ignore_merges).
   void add_whole(std::string_view piece, Token token) { whole_.emplace(piece, token); }
@@ -42,6 +46,7 @@ class CharPairs : public PieceModel {
  private:
   using Char = std::uint32_t;  // its bytes in UTF-8
   static std::size_t first_char(std::string_view piece, Char& character);
+  void set_join(Char left, Char right);
   bool may_join(Char left, Char right) const;
 
   // A bit for each pair of characters that a merge joins, by a hash of both: some pairs that are
@@ -60,6 +65,7 @@ class CharPairs : public PieceModel {
     return none;
   }();
   TokenMerges merges_;
+  TextTree symbols_;
   UnknownText unknown_;
   bool cuts_ = false;  // first_part() is less than all
   std::unordered_map<std::string, Token, TextHash, std::equal_to<>> whole_;

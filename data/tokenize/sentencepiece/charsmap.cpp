@@ -42,25 +42,27 @@ Charsmap::Charsmap(std::string_view bytes) {
   }
 }
 
-std::optional<Charsmap::Rule> Charsmap::shortest(std::string_view text) const {
+std::optional<Charsmap::Rule> Charsmap::find(std::string_view text, bool shortest) const {
+  std::optional<Rule> found;
   std::size_t node = offset(units_[0]);
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<std::uint8_t>(text[i]);
     node ^= byte;
-    if (byte == 0 || node >= units_.size() || label(units_[node]) != byte) return std::nullopt;
+    if (byte == 0 || node >= units_.size() || label(units_[node]) != byte) break;
     const bool leaf = has_leaf(units_[node]);
     node ^= offset(units_[node]);
-    if (node >= units_.size()) return std::nullopt;
+    if (node >= units_.size()) break;
     if (!leaf) continue;
     const std::size_t begin = value(units_[node]);
-    if (begin > texts_.size()) return std::nullopt;
+    if (begin > texts_.size()) break;
     const std::size_t end = std::min(texts_.find('\0', begin), texts_.size());
     // A broken array may point into the middle of a character.
     const std::string_view rule = std::string_view(texts_).substr(begin, end - begin);
-    if (find_invalid_utf8(rule)) return std::nullopt;
-    return Rule{i + 1, rule};
+    if (find_invalid_utf8(rule)) break;
+    found = Rule{i + 1, rule};
+    if (shortest) break;
   }
-  return std::nullopt;
+  return found;
 }
 
 std::string Charsmap::by_clusters(std::string_view text) const {

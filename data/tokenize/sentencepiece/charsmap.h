@@ -19,13 +19,14 @@ class Charsmap {
   // Error, saying what is wrong, if it is none.
   explicit Charsmap(std::string_view bytes);
 
-  // The replacement for the shortest beginning of `text` that has a rule, and that beginning's
-  // size.
+  // The replacement for the shortest or the longest beginning of `text` that has a rule, and that
+  // beginning's size.
   struct Rule {
     std::size_t size;
     std::string_view text;
   };
-  std::optional<Rule> shortest(std::string_view text) const;
+  std::optional<Rule> shortest(std::string_view text) const { return find(text, true); }
+  std::optional<Rule> longest(std::string_view text) const { return find(text, false); }
 
   // As Hugging Face's tokenizers do it: what users take for one character (a grapheme cluster) of
   // less than six bytes becomes what stands for its shortest beginning; all else does so character
@@ -35,6 +36,8 @@ class Charsmap {
   static constexpr std::size_t kMostTextBytes = 64;  // that stand for some characters
 
  private:
+  std::optional<Rule> find(std::string_view text, bool shortest) const;
+
   std::vector<std::uint32_t> units_;
   std::string texts_;
 };

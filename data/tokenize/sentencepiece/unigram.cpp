@@ -6,12 +6,34 @@
 #include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::data {
+namespace {
+
+constexpr std::string_view kMark = "▁";
+
+}  // namespace
+
 void Unigram::add(std::string_view text, Token token, double score) {
+  set(text, token, score);
+  least_ = std::min(least_, score);
+  largest_ = std::max(largest_, score);
+}
+
+void Unigram::add_symbol(std::string_view text, Token token) {
+  set(text, token, static_cast<double>(text.size()) * largest_ - 0.1);
+}
+
+void Unigram::set(std::string_view text, Token token, double score) {
   tokens_.add(text, token);
+  has_inner_mark_ = has_inner_mark_ || text.find(kMark, 1) != text.npos;
   const auto i = static_cast<std::size_t>(token);
   if (scores_.size() <= i) scores_.resize(i + 1);
   scores_[i] = score;
-  least_ = std::min(least_, score);
+}
+
+void Unigram::cut_at_marks() { cuts_ = !has_inner_mark_ && tokens_.find(kMark) >= 0; }
+
+std::size_t Unigram::first_part(std::string_view piece) const {
+  return cuts_ ? std::min(piece.find(kMark, 1), piece.size()) : piece.size();
 }
 
 std::vector<Unigram::Best> Unigram::best_ways(std::string_view piece) const {

@@ -23,9 +23,16 @@ class Unigram : public PieceModel {
   // A character that begins no token of its own is unknown, at the cost of 10 more than the least
   // score.
   void set_unknown(const UnknownText& unknown) { unknown_ = unknown; }
+  // A user-defined piece, which nearly always wins against others. After all of these.
+  void add_symbol(std::string_view text, Token token);
 
   // Error if a character is unknown and there is no token for it.
   void encode(std::string_view piece, std::vector<Token>& out) const override;
+  // After cut_at_marks(), which is for scores of 32 bits, whose sums are exact here: ends before a
+  // ▁, if that is a token, and no token has one behind its first character. So words are
+  // remembered.
+  std::size_t first_part(std::string_view piece) const override;
+  void cut_at_marks();
 
  private:
   struct Best {  // the best way to a place
@@ -33,6 +40,7 @@ class Unigram : public PieceModel {
     std::size_t begin = SIZE_MAX;  // of its last token; SIZE_MAX: there is no way
     Token token = 0;
   };
+  void set(std::string_view text, Token token, double score);
   std::vector<Best> best_ways(std::string_view piece) const;
   void append_unknown(std::string_view text, std::vector<Token>& out) const;
 
@@ -40,7 +48,10 @@ class Unigram : public PieceModel {
   TextTree tokens_;
   std::vector<double> scores_;  // of each token
   double least_ = std::numeric_limits<double>::infinity();
+  // SentencePiece begins with FLT_MIN, so this is above all logarithms of probabilities.
+  double largest_ = static_cast<double>(std::numeric_limits<float>::min());
   UnknownText unknown_;
+  bool has_inner_mark_ = false, cuts_ = false;
 };
 
 }  // namespace tapegrad::data

@@ -1,8 +1,10 @@
 // tapegrad tokenizer train, show and compare.
 
+#include "tapegrad/base/text/base64.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/golden/golden.h"
 
 namespace fs = std::filesystem;
 
@@ -37,16 +39,15 @@ TEST_CASE("tokenizer train writes what show, compare and prepare open", "[tokeni
     const Result r = tokenizer(folder, train);
     CHECK(r.code == 0);
     CHECK_THAT(r.out,
-               ContainsSubstring("300 tokens") && ContainsSubstring("--tokenizer " + kind + "/"));
+               ContainsSubstring("300 tokens") && ContainsSubstring("--tokenizer " + kind + "\n"));
     check_refused(folder, train, 1, kind + ": there is a tokenizer.json already; --overwrite");
     const std::string file = TempFolder::get(folder / (kind + "/tokenizer.json"));
     CHECK(tokenizer(folder, train + Args{"--overwrite", "--threads", "1"}).code == 0);
     CHECK(TempFolder::get(folder / (kind + "/tokenizer.json")) == file);
-    CHECK(
-        run_program("tapegrad",
-                    {"prepare", "a.txt", "--tokenizer", kind + "/", "--out-dir", kind + "-tokens"},
-                    folder.path())
-            .code == 0);
+    CHECK(run_program("tapegrad",
+                      {"prepare", "a.txt", "--tokenizer", kind, "--out-dir", kind + "-tokens"},
+                      folder.path())
+              .code == 0);
     const Result shown = tokenizer(folder, {"show", kind, "a line\n\x01"});
     CHECK(shown.code == 0);
     CHECK_THAT(shown.out, ContainsSubstring("300 tokens") && ContainsSubstring("'\\n'") &&
@@ -54,10 +55,48 @@ TEST_CASE("tokenizer train writes what show, compare and prepare open", "[tokeni
                               ContainsSubstring("comes back byte for byte"));
     CHECK(tokenizer(folder, {"show", kind + "-tokens"}).code == 0);
   }
+  folder.put("bpe/special_tokens_map.json", "{}");
+  check_refused(folder, {"train", "a.txt", "--vocab-size", "300", "--out", "bpe", "--overwrite"}, 1,
+                "bpe: there is a special_tokens_map.json of another tokenizer");
+  fs::remove(folder / "bpe/special_tokens_map.json");
   const Result r = tokenizer(folder, {"compare", "gpt2", "bpe", "unigram", "--file", "a.txt"});
   CHECK(r.code == 0);
   CHECK_THAT(r.out, ContainsSubstring("bytes/token") && ContainsSubstring("\ngpt2 ") &&
                         ContainsSubstring("\nunigram "));
+}
+
+TEST_CASE("a tokenizer.model is shown, prepares a corpus and belongs to a model's folder",
+          "[tokenizer][programs]") {
+  const TempFolder folder;
+  const auto golden = tapegrad::testing::golden_json("tokenizer_models.json").at("bpe llama");
+  const std::string file = tapegrad::bytes_of_base64(golden.at("file").get<std::string>(), "file");
+  folder.put("spm.model", file);
+  folder.put("a.txt", some_lines());
+  const Result shown = tokenizer(folder, {"show", "spm.model", "the cat"});
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.out, ContainsSubstring("BPE with byte fallback") && ContainsSubstring("'</s>'"));
+  CHECK(run_program("tapegrad",
+                    {"prepare", "a.txt", "--tokenizer", "spm.model", "--out-dir", "tokens"},
+                    folder.path())
+            .code == 0);
+  const auto ids = tapegrad::data::Tokenizer::from_hf(folder / "spm.model").encode("the cat");
+  CHECK(tapegrad::data::Tokenizer::load(folder / "tokens/tokenizer.json").encode("the cat") == ids);
+
+  fs::copy(tapegrad::testing::golden_file("hf_llama"), folder / "model",
+           fs::copy_options::recursive);
+  fs::remove(folder / "model/tokenizer.json");
+  folder.put("model/tokenizer.model", file);
+  CHECK(tokenizer(folder, {"compare", "model", "spm.model", "--text", "the cat"}).code == 0);
+  CHECK(run_program("tapegrad", {"sample", "model", "--prompt", "a", "--max-new-tokens", "2"},
+                    folder.path())
+            .code == 0);
+  CHECK(
+      run_program("tapegrad", {"export", "model", "--format", "hf", "--out", "out"}, folder.path())
+          .code == 0);
+  CHECK(tapegrad::data::Tokenizer::from_hf(folder / "out").encode("the cat") == ids);
+
+  folder.put("cut.model", file.substr(0, 1000));
+  check_refused(folder, {"show", "cut.model"}, 1, "'cut.model' is not a usable tokenizer");
 }
 
 TEST_CASE("a page of tokens is safe against its text", "[tokenizer][programs]") {

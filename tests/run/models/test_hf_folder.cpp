@@ -180,9 +180,9 @@ TEST_CASE("a folder without weights is named by what it has", "[hf_folder]") {
   folder.write(folder.tensors);
   fs::remove(folder.temp / "tokenizer.json");
   folder.temp.put("tokenizer.model", "\n\x0e\n\x05<unk>");
-  refused("tokenizer.model is SentencePiece's file, which is not read: AutoTokenizer");
-  CHECK_THROWS_WITH(data::Tokenizer::from_hf(folder.temp / "tokenizer.model"),
-                    ContainsSubstring("SentencePiece's file"));
+  refused("it cannot be read as a file of SentencePiece's");
+  fs::rename(folder.temp / "tokenizer.model", folder.temp / "spiece.model");
+  refused("spiece.model is SentencePiece's file of a class that changes ids");
 }
 
 TEST_CASE("buffers of rotary positions are left out wherever they stand", "[hf_folder]") {

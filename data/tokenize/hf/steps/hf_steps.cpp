@@ -1,10 +1,10 @@
 #include "tapegrad/data/tokenize/hf/steps/hf_steps.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/base64.h"
 #include "tapegrad/data/tokenize/hf/hf_json.h"
 
 namespace tapegrad::data {
@@ -22,25 +22,6 @@ std::string escaped(std::string_view text) {
     pattern += c;
   }
   return pattern;
-}
-
-std::string bytes_of_base64(std::string_view text) {
-  constexpr std::string_view digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  std::uint32_t bits = 0;
-  int count = 0;
-  while (text.ends_with('=')) text.remove_suffix(1);
-  for (const char c : text) {
-    const std::size_t digit = digits.find(c);
-    check(digit != digits.npos, "\"precompiled_charsmap\" is not in base64");
-    bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 0xFF);
-  }
-  return bytes;
 }
 
 void add_normalizer(Normalizer& normalizer, const json& part) {
@@ -70,7 +51,8 @@ void add_normalizer(Normalizer& normalizer, const json& part) {
   } else if (type == "Precompiled") {
     const json& rules = json_member(part, "precompiled_charsmap");
     if (rules.is_null() || rules == json("")) return;
-    normalizer.add_charsmap(Charsmap(bytes_of_base64(json_text_at(part, "precompiled_charsmap"))));
+    normalizer.add_charsmap(Charsmap(
+        bytes_of_base64(json_text_at(part, "precompiled_charsmap"), "\"precompiled_charsmap\"")));
   } else {
     unsupported("the normalizer", part);
   }

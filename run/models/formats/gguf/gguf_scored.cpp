@@ -1,17 +1,11 @@
 #include "tapegrad/run/models/formats/gguf/gguf_scored.h"
 
-#include <cmath>
-
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/tokenize/hf/hf_file.h"
-#include "tapegrad/data/tokenize/hf/merges_of_scores.h"
+#include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
 #include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
 
 namespace tapegrad::run {
 namespace {
-
-using nlohmann::json;
 
 struct ScoredVocabulary {
   std::span<const std::string> tokens;
@@ -51,61 +45,12 @@ ScoredVocabulary scored_vocabulary_of(const nn::GgufFile& file, std::int64_t row
   return v;
 }
 
-bool is_control(const ScoredVocabulary& v, std::size_t i) {
-  return v.types[i] == kControlToken || v.types[i] == kUnknownToken;
-}
-
-json rest_of(const ScoredVocabulary& v) {
-  json added = json::array();
-  for (std::size_t i = 0; i < v.tokens.size(); ++i) {
-    if (!is_control(v, i) && v.types[i] != kUserDefinedToken) continue;
-    json token = {{"id", i}, {"content", v.tokens[i]}, {"special", is_control(v, i)}};
-    for (const char* name : {"single_word", "lstrip", "rstrip", "normalized"}) {
-      token[name] = false;  // Hugging Face's reader wants them all
-    }
-    added.push_back(std::move(token));
-  }
-  const json space = {{"String", " "}}, mark = {{"String", "▁"}};
-  json normalizers = json::array(), decoders = json::array();
-  if (v.adds_space) normalizers.push_back({{"type", "Prepend"}, {"prepend", "▁"}});
-  normalizers.push_back({{"type", "Replace"}, {"pattern", space}, {"content", "▁"}});
-  decoders.push_back({{"type", "Replace"}, {"pattern", mark}, {"content", " "}});
-  decoders.push_back({{"type", "ByteFallback"}});
-  decoders.push_back({{"type", "Fuse"}});
-  if (v.adds_space) {
-    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-  }
-  json model = {{"type", "BPE"},          {"fuse_unk", true},        {"byte_fallback", true},
-                {"ignore_merges", false}, {"vocab", json::object()}, {"merges", json::array()}};
-  if (v.unknown) model["unk_token"] = v.tokens[static_cast<std::size_t>(*v.unknown)];
-  json file = {{"version", "1.0"},
-               {"added_tokens", std::move(added)},
-               {"normalizer", {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}}},
-               {"pre_tokenizer", nullptr},
-               {"decoder", {{"type", "Sequence"}, {"decoders", std::move(decoders)}}},
-               {"model", std::move(model)}};
-  if (v.begins) file["post_processor"] = post_processor_of(v.tokens, v.begin);
-  return file;
-}
-
 data::HfFile hf_file_of(const ScoredVocabulary& v) {
-  data::HfFile file(rest_of(v), v.tokens.size());
-  std::vector<std::optional<double>> scores;
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < v.tokens.size(); ++i) {
-    if (v.types[i] == kUnusedToken) continue;
-    check_text_of_json(v.tokens[i]);
-    check(v.types[i] >= kNormalToken && v.types[i] <= kByteToken,
-          "the token '{}' is of type {}, which is not known", v.tokens[i], v.types[i]);
-    check(std::isfinite(v.scores[i]), "the score of '{}' is not finite", v.tokens[i]);
-    file.add_token(v.tokens[i], i);
-    const bool merges = v.types[i] == kNormalToken || v.types[i] == kUserDefinedToken;
-    scores.push_back(merges ? std::optional(v.scores[i]) : std::nullopt);
-    bytes += v.types[i] == kByteToken ? 1 : 0;
-  }
-  check(bytes == 256, "{} of 256 tokens are bytes, without which a text cannot be encoded", bytes);
-  add_merges_of_scores(file, scores);
-  return file;
+  data::ScoredPieces pieces{v.tokens, v.types, v.scores};
+  pieces.adds_space = v.adds_space;
+  pieces.unknown = v.unknown;
+  if (v.begins) pieces.post_processor = data::post_processor_of(v.tokens, v.begin);
+  return data::hf_file_of(pieces);
 }
 
 }  // namespace
@@ -127,23 +72,6 @@ data::Tokenizer read_scored_tokenizer(const std::shared_ptr<const nn::GgufFile>&
                            return hf_file_of(v).json_text();
                          }).padded(rows);
   return end ? tokenizer.ending_at({&*end, 1}) : tokenizer;
-}
-
-void check_text_of_json(const std::string& text) {
-  check(!find_invalid_utf8(text), "a text is not in UTF-8");
-  check(text.find('\0') == std::string::npos, "a text has a NUL in it");
-}
-
-json post_processor_of(std::span<const std::string> tokens, std::optional<std::int64_t> begin) {
-  const bool is_token = begin && *begin >= 0 && *begin < std::ssize(tokens);
-  check(is_token, "texts begin with a token, which {}bos_token_id does not name", kTokenizerKey);
-  const std::string& text = tokens[static_cast<std::size_t>(*begin)];
-  const json special = {{"SpecialToken", {{"id", text}, {"type_id", 0}}}};
-  const json sequence = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
-  return {{"type", "TemplateProcessing"},
-          {"single", {special, sequence}},
-          {"pair", {sequence, {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
-          {"special_tokens", {{text, {{"id", text}, {"ids", {*begin}}, {"tokens", {text}}}}}}};
 }
 
 }  // namespace tapegrad::run

@@ -29,10 +29,4 @@ std::vector<double> scores_of_json(const nlohmann::json& file, std::size_t token
 // True if a space is put before a text and behind each special token. Error as above.
 bool adds_space(const nlohmann::json& file);
 
-// Common to all kinds: a text that a tokenizer.json may have; and what puts the begin token before
-// texts.
-void check_text_of_json(const std::string& text);
-nlohmann::json post_processor_of(std::span<const std::string> tokens,
-                                 std::optional<std::int64_t> begin);
-
 }  // namespace tapegrad::run

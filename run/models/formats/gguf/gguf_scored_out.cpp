@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
 #include "tapegrad/run/models/formats/gguf/gguf_scored.h"
 #include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
 
@@ -53,6 +54,11 @@ bool adds_space(const json& file) {
         "llama.cpp's SentencePiece changes texts in no way but that spaces become ▁, with one more "
         "before each part between special tokens or without; this tokenizer's normalizer or "
         "pre-tokenizer does otherwise");
+  const json& model = file.at("model");
+  const bool has_symbols = model.contains(data::kSentencePieceKey) &&
+                           !model.at(data::kSentencePieceKey).at("symbols").empty();
+  check(!prepends || !has_symbols,
+        "llama.cpp puts a space behind user-defined pieces, which SentencePiece does not");
   return prepends;
 }
 

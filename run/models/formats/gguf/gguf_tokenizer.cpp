@@ -9,7 +9,7 @@
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 #include "tapegrad/data/tokenize/char_vocab.h"
-#include "tapegrad/data/tokenize/hf/hf_file.h"
+#include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
 #include "tapegrad/data/tokenize/hf/text_index.h"
 #include "tapegrad/run/models/families/family.h"
 #include "tapegrad/run/models/formats/gguf/gguf_scored.h"
@@ -90,7 +90,7 @@ json rest_of(const Vocabulary& v) {
                  {"vocab", json::object()},
                  {"merges", json::array()}}}};
   if (v.nfc) file["normalizer"] = {{"type", "NFC"}};
-  if (v.begins) file["post_processor"] = post_processor_of(v.tokens, v.begin);
+  if (v.begins) file["post_processor"] = data::post_processor_of(v.tokens, v.begin);
   return file;
 }
 
@@ -117,14 +117,14 @@ data::HfFile hf_file_of(const Vocabulary& v) {
     check(v.types[i] == kUnusedToken || v.types[i] == kUserDefinedToken || is_special(v, i) ||
               v.types[i] == kNormalToken,
           "the token '{}' is of type {}, which is not supported", text, v.types[i]);
-    if (v.types[i] != kUnusedToken) check_text_of_json(text);
+    if (v.types[i] != kUnusedToken) data::check_text_of_json(text);
   }
   data::HfFile file(rest_of(v), v.tokens.size());
   for (std::size_t i = 0; i < v.tokens.size(); ++i) {
     if (is_ordinary(v, i)) file.add_token(v.tokens[i], i);
   }
   for (const std::string& merge : v.merges) {
-    check_text_of_json(merge);
+    data::check_text_of_json(merge);
     file.add_merge(std::string_view(merge));
   }
   return file;

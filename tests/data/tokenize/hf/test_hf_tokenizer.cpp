@@ -216,7 +216,7 @@ TEST_CASE("a tokenizer.json is kept in a run folder as it is", "[hf_tokenizer]")
   CHECK_THROWS_WITH(Tokenizer::from_hf(folder / "none"), ContainsSubstring("none"));
   folder.put("other/x", "");
   CHECK_THROWS_WITH(Tokenizer::from_hf(folder / "other"),
-                    ContainsSubstring("neither tokenizer.json nor vocab.json"));
+                    ContainsSubstring("neither tokenizer.json nor vocab.json nor tokenizer.model"));
 }
 
 TEST_CASE("texts end at the eos_token_id of a folder, or else at a token of a known name",
