@@ -37,5 +37,6 @@ using Multiply = void (*)(const Product&);
 extern const Multiply* const kPlainKernels;
 extern const Multiply* const kAvx2Kernels;
 extern const Multiply* const kAvx512Kernels;
+extern const Multiply* const kNeonKernels;
 
 }  // namespace tapegrad::packed

@@ -6,6 +6,10 @@
 #include <cmath>
 #include <vector>
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include "tapegrad/autograd/packed/kernels.h"
 #include "tapegrad/autograd/packed/vector_plain.h"
 #include "tapegrad/base/parallel.h"
@@ -87,6 +91,8 @@ std::vector<KernelSet> found_sets() {
       __builtin_cpu_supports("avx512vnni")) {
     sets.push_back({"avx512", kAvx512Kernels});
   }
+#elif defined(__aarch64__)
+  if ((::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) sets.push_back({"neon", kNeonKernels});
 #endif
   return sets;
 }

@@ -37,7 +37,8 @@ Multiply kernel_of(const WeightLayout& layout);
 // x (columns, in) → (columns, in / kRounded) blocks, by all threads.
 void round_to_blocks(const float* x, std::int64_t columns, std::int64_t in, RoundedBlock* to);
 
-// The instruction sets whose kernels this build has, and this processor: "plain", "avx2", "avx512".
+// The instruction sets whose kernels this build has, and this processor: "plain", "avx2",
+// "avx512", "neon".
 // For tests, and to name what is used; the best one stands last.
 struct KernelSet {
   std::string_view name;
