@@ -83,7 +83,7 @@ int run_command(const std::string& word, int argc, const char* const* argv) {
 int run_word(const std::string& word, int argc, const char* const* argv) {
   if (is_completing()) complete_command(argc > 2 ? argv[argc - 1] : word);
   if (word == "--version") {
-    fmt::print("{} {}\n", kProgram, TAPEGRAD_VERSION);
+    fmt::print("{} {}, compiled for {}\n", kProgram, TAPEGRAD_VERSION, compiled_for());
     return 0;
   }
   if (word != "help" && word != "--help" && word != "-h") fail_unknown(word);

@@ -56,7 +56,7 @@ std::string CommandLine::help_text() const {
 
 bool CommandLine::printed_information() const {
   if (version_) {
-    fmt::print("{} (tapegrad) {}\n", program_, TAPEGRAD_VERSION);
+    fmt::print("{} (tapegrad) {}, compiled for {}\n", program_, TAPEGRAD_VERSION, compiled_for());
   } else if (help_) {
     fmt::print("{}", help_text());
   }

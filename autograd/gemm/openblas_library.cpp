@@ -1,6 +1,7 @@
 #include "tapegrad/autograd/gemm/openblas_library.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,9 +29,14 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// The library that tapegrad was built with, or, on a system that has it elsewhere, what the loader finds
+// by its name: an archive of programs brings one beside them.
 std::string library_path() {
   const std::string path = environment(kPathVariable);
-  return path.empty() ? TAPEGRAD_OPENBLAS_PATH : path;
+  if (!path.empty()) return path;
+  const std::string built_with = TAPEGRAD_OPENBLAS_PATH;
+  if (::access(built_with.c_str(), R_OK) == 0) return built_with;
+  return built_with.substr(built_with.rfind('/') + 1);
 }
 
 // A host program may use an OpenBLAS of its own: ours keeps to its own symbols, and shows none.
