@@ -54,7 +54,11 @@ openblas=$(sed -n 's/^OPENBLAS_LIBRARY:FILEPATH=//p' "$base/CMakeCache.txt").0
 for library in "$openblas" $(ldd "$base/bin/tapegrad" "$openblas" | sed -nE 's/.* => (\/[^ ]+) .*/\1/p' | sort -u); do
   case ${library##*/} in
     libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | libtapegrad_*) ;;
-    *) cp -L "$library" "$root/lib" ;;
+    *)
+      cp -L "$library" "$root/lib"
+      owner=$(dpkg-query -S "$(realpath "$library")" 2>/dev/null | sed 's/:.*//;q')
+      [ -z "$owner" ] || cp -L "/usr/share/doc/$owner/copyright" "$root/share/doc/tapegrad/LICENSE.$owner"
+      ;;
   esac
 done
 patchelf --set-rpath '$ORIGIN/../lib' "$root/bin/tapegrad"
