@@ -29,8 +29,8 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The library that tapegrad was built with, or, on a system that has it elsewhere, what the loader finds
-// by its name: an archive of programs brings one beside them.
+// The library that tapegrad was built with, or, on a system that has it elsewhere, what the loader
+// finds by its name: an archive of programs brings one beside them.
 std::string library_path() {
   const std::string path = environment(kPathVariable);
   if (!path.empty()) return path;

@@ -6,9 +6,9 @@ namespace tapegrad::packed {
 namespace {
 
 // Where memory is the limit, prefetches name the next addresses: by itself, the processor stops at
-// each page. Blocks are named farther ahead than floats: while eight columns of x take a block, memory
-// brings 8 KiB, and a line that is named later comes too late; floats, with more bytes to a product,
-// lose 6 % at that distance.
+// each page. Blocks are named farther ahead than floats: while eight columns of x take a block,
+// memory brings 8 KiB, and a line that is named later comes too late; floats, with more bytes to a
+// product, lose 6 % at that distance.
 constexpr std::int64_t kFloatsAhead = 2048, kBlocksAhead = 8192;
 inline void prefetch(const std::uint8_t* from, std::int64_t bytes) {
   for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
