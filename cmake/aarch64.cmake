@@ -1,5 +1,5 @@
-# For CMAKE_TOOLCHAIN_FILE: compiles for 64-bit ARM on Debian for x86-64. Tests run under qemu-aarch64, where there is
-# one: see docs/building.md. TAPEGRAD_ARM64_ROOT is where scripts/arm64_root.sh has unpacked ARM's libraries.
+# For CMAKE_TOOLCHAIN_FILE: compiles for 64-bit ARM on Debian for x86-64. Tests are started with qemu-aarch64, where there
+# is one: docs/building.md says which were. TAPEGRAD_ARM64_ROOT is where scripts/arm64_root.sh has unpacked ARM's libraries.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # usage: scripts/arm64_root.sh FOLDER
-# Unpacks the libraries that tapegrad needs on arm64 into FOLDER, for cmake/aarch64.cmake and qemu-aarch64. Installed,
+# Unpacks the libraries that tapegrad needs on arm64 into FOLDER, a new one, for cmake/aarch64.cmake and qemu-aarch64. Installed,
 # they would have apt bring all libraries that the machine has in common with them to the same version.
 set -euo pipefail
 [ $# -eq 1 ] || { sed -n 2p "$0" >&2; exit 2; }
 mkdir -p "$1"
 cd "$1"
+[ -z "$(ls -A)" ] || { echo "$0: $1 is not empty" >&2; exit 1; }
 mkdir -p apt/lists/partial apt/archives/partial
 apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$PWD/apt" -o Dir::Cache="$PWD/apt"
   -o Dir::State::status=/dev/null -o APT::Sandbox::User=root -o Debug::NoLocking=true)

@@ -5,7 +5,7 @@ set -euo pipefail
 [ $# -eq 2 ] || { sed -n 2,3p "$0" >&2; exit 2; }
 program=$1 folder=$2
 version=$("$program" --version | sed -E 's/^[^ ]* ([0-9.]+).*/\1/')
-rm -rf "$folder" && mkdir -p "$folder"
+mkdir -p "$folder"
 
 page() {  # NAME SUMMARY COMMAND…; help2man writes `tapegrad` where the page is of `tapegrad train`
   help2man --no-info --locale=C.UTF-8 --version-string="$version" --name="$2" "${*:3}" |

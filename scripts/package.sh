@@ -5,9 +5,9 @@
 # the one that fits the processor: v2 (all since 2009), v3 (AVX2), v4 (AVX-512).
 # DEBFULLNAME and DEBEMAIL say who maintains the packages.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 [ $# -le 1 ] && [[ ${1-} != -* ]] || { sed -n 2,6p "$0" >&2; exit 2; }
-folder=${1:-dist}
+folder=$(realpath -m "${1:-$(dirname "$0")/../dist}")
+cd "$(dirname "$0")/.."
 scripts/packages.sh dpkg-dev help2man libdnnl-dev ninja-build patchelf xz-utils
 
 maintainer="${DEBFULLNAME:-The tapegrad authors} <${DEBEMAIL:-tapegrad@localhost}>"
@@ -25,6 +25,7 @@ build 2 libraries programs
 base=$PWD/build-package/v2
 version=$("$base/bin/tapegrad" --version | sed 's/^tapegrad \([0-9.]*\).*/\1/')
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+rm -rf "$base/man"
 scripts/man_pages.sh "$base/bin/tapegrad" "$base/man"
 gzip -9n "$base"/man/*
 printf 'tapegrad (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md of tapegrad-doc.\n\n -- %s  %s\n' \
@@ -56,7 +57,8 @@ for library in "$openblas" $(ldd "$base/bin/tapegrad" "$openblas" | sed -nE 's/.
     libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | libtapegrad_*) ;;
     *)
       cp -L "$library" "$root/lib"
-      owner=$(dpkg-query -S "$(realpath "$library")" 2>/dev/null | sed 's/:.*//;q')
+      # dpkg knows some by /lib, which is /usr/lib.
+      owner=$({ dpkg-query -S "$(realpath "$library")" || dpkg-query -S "${library#/usr}"; } 2>/dev/null | sed 's/:.*//;q' || true)
       [ -z "$owner" ] || cp -L "/usr/share/doc/$owner/copyright" "$root/share/doc/tapegrad/LICENSE.$owner"
       ;;
   esac

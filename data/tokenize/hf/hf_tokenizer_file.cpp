@@ -48,7 +48,10 @@ class HfReader {
                   json_member(file_, "decoder"));
     }
     const HfVocabulary vocabulary = read_vocabulary();
-    if (own_) add_symbols(*own_, vocabulary);
+    if (own_) {
+      silence_special_symbols();
+      add_symbols(*own_, vocabulary);
+    }
     t_.model_ =
         read_piece_model(json_member(file_, "model"), vocabulary, texts_, own_ ? &*own_ : nullptr);
     if (own_) t_.rules_ = std::move(own_->text);
@@ -82,6 +85,17 @@ class HfReader {
       set_bytes(token, bytes ? *std::move(bytes) : std::string(shown));
     }
     return vocabulary;
+  }
+
+  // A user-defined piece that a folder calls a special token is none that a text can spell.
+  void silence_special_symbols() {
+    for (const json& added : json_member(file_, "added_tokens")) {
+      if (!added.is_object() || !json_flag(added, "special", false)) continue;
+      const json& id = json_member(added, "id");
+      if (!id.is_number_integer()) continue;  // read_added_tokens() says so
+      const auto token = id.get<Token>();
+      if (own_->symbols.erase(token) != 0) own_->silent.insert(token);
+    }
   }
 
   void read_added_tokens() {

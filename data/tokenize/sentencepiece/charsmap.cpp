@@ -22,6 +22,8 @@ std::uint32_t label(std::uint32_t unit) { return unit & (std::uint32_t{1} << 31 
 std::uint32_t offset(std::uint32_t unit) { return unit >> 10 << ((unit & 1 << 9) >> 6); }
 std::uint32_t value(std::uint32_t unit) { return unit & ~(std::uint32_t{1} << 31); }
 
+constexpr std::size_t kMostKeyBytes = 64;  // SentencePiece's own rules have up to 16
+
 }  // namespace
 
 Charsmap::Charsmap(std::string_view bytes) {
@@ -45,14 +47,18 @@ Charsmap::Charsmap(std::string_view bytes) {
 std::optional<Charsmap::Rule> Charsmap::find(std::string_view text, bool shortest) const {
   std::optional<Rule> found;
   std::size_t node = offset(units_[0]);
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  // A broken array may lead in circles, or end within a character.
+  const std::size_t most = std::min(text.size(), kMostKeyBytes);
+  for (std::size_t i = 0; i < most; ++i) {
     const auto byte = static_cast<std::uint8_t>(text[i]);
     node ^= byte;
     if (byte == 0 || node >= units_.size() || label(units_[node]) != byte) break;
     const bool leaf = has_leaf(units_[node]);
     node ^= offset(units_[node]);
     if (node >= units_.size()) break;
-    if (!leaf) continue;
+    const bool within_character =
+        i + 1 < text.size() && (static_cast<std::uint8_t>(text[i + 1]) & 0xC0) == 0x80;
+    if (!leaf || within_character) continue;
     const std::size_t begin = value(units_[node]);
     if (begin > texts_.size()) break;
     const std::size_t end = std::min(texts_.find('\0', begin), texts_.size());

@@ -76,7 +76,7 @@ class WireReader {
   std::uint64_t type_ = 0, number = 0;
 };
 
-constexpr std::size_t kMostPieces = 4'000'000;
+constexpr std::size_t kMostPieces = 1 << 20;
 
 void read_piece(SentencePieceModel& model, WireReader piece) {
   const std::size_t id = model.pieces.size();

@@ -55,8 +55,7 @@ bool adds_space(const json& file) {
         "before each part between special tokens or without; this tokenizer's normalizer or "
         "pre-tokenizer does otherwise");
   const json& model = file.at("model");
-  const bool has_symbols = model.contains(data::kSentencePieceKey) &&
-                           !model.at(data::kSentencePieceKey).at("symbols").empty();
+  const bool has_symbols = !member(member(model, data::kSentencePieceKey), "symbols").empty();
   check(!prepends || !has_symbols,
         "llama.cpp puts a space behind user-defined pieces, which SentencePiece does not");
   return prepends;

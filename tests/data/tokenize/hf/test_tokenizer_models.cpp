@@ -9,6 +9,7 @@
 #include "tapegrad/base/text/base64.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/decode_text.h"
+#include "tapegrad/data/tokenize/sentencepiece/charsmap.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
@@ -92,6 +93,37 @@ TEST_CASE("a tokenizer.model's pieces are special, added or ordinary by their ty
   CHECK(symbols.begin().empty());
   const auto named = Tokenizer::from_hf(folder.put("m.model", model_of(golden_of("other names"))));
   CHECK(named.token_bytes(named.end_of_text().value()) == "<end>");
+}
+
+TEST_CASE("a user-defined piece that is called special is none that a text spells",
+          "[tokenizer_models]") {
+  const TempFolder folder;
+  for (const char* style : {"bpe symbols", "unigram symbols"}) {
+    const auto tokenizer = Tokenizer::from_hf(folder.put("m.model", model_of(golden_of(style))));
+    const Token sep = tokenizer.encode("a<sep>").back();
+    json file = json::parse(tokenizer.hf_json());
+    for (json& added : file.at("added_tokens")) {
+      if (added.at("id") == sep) added["special"] = true;
+    }
+    const auto special = Tokenizer::of_hf(file.dump());
+    INFO(style);
+    CHECK(special.encode("a<sep>", true).back() == sep);
+    for (const Token token : special.encode("a<sep>")) CHECK(token != sep);
+  }
+}
+
+TEST_CASE("a rule of a broken charsmap ends with a character", "[tokenizer_models]") {
+  std::vector<std::uint32_t> units(256);
+  units[0xC3] =
+      0xC3 | 1U << 8 | (0xC3U ^ 1) << 10;  // a rule for byte C3, whose text units[1] places
+  std::string bytes{'\0', '\4', '\0', '\0'};
+  for (const std::uint32_t unit : units) {
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(unit >> shift);
+  }
+  const data::Charsmap rules(bytes + "x");
+  CHECK(rules.longest("\xC3").value().text == "x");
+  CHECK(!rules.longest("é"));
+  CHECK(!rules.shortest("é"));
 }
 
 TEST_CASE("a folder's config says what stands before a text of its tokenizer.model",
