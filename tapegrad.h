@@ -1,6 +1,10 @@
 #pragma once
 
 // All of tapegrad: the engine, layers and models, optimisers, data, and runs.
+//
+// Threads: where a header says nothing else, const members of an object may be called by several
+// threads at once, other members by one; tapes belong to the thread that made them. docs/building.md
+// has a table.
 
 #include "tapegrad/arrays/array_loader.h"
 #include "tapegrad/arrays/csv.h"
