@@ -140,9 +140,10 @@ Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
   try {
     const bool in_folder = is_folder(path);
     auto found = std::make_shared<FoundFile>(in_folder ? hf_file_in(path) : hf_file_at(path));
-    const Tokenizer tokenizer = of_hf(found->file, [found] {
-      return found->text.empty() ? found->file.json_text() : found->text;
-    });
+    // The text alone is kept, if there is one: what was parsed of it takes several times its size.
+    std::function<std::string()> json = [found] { return found->file.json_text(); };
+    if (!found->text.empty()) json = [text = std::move(found->text)] { return text; };
+    const Tokenizer tokenizer = of_hf(found->file, std::move(json));
     std::vector<std::int64_t> ends;
     if (in_folder) ends = ends_in(path / kGenerationFile, Links::followed);
     if (in_folder && ends.empty()) ends = ends_in(path / "config.json", Links::followed);
