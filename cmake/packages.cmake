@@ -10,6 +10,18 @@ get_property(parts GLOBAL PROPERTY TAPEGRAD_COMPONENTS)
 list(TRANSFORM parts PREPEND tapegrad_)
 add_custom_target(libraries DEPENDS ${parts})
 
+# Static libraries of the same objects, beside the shared ones: `pkg-config --libs tapegrad-static` links them.
+if(BUILD_SHARED_LIBS AND TAPEGRAD_INSTALL)
+  foreach(part IN LISTS parts)
+    add_library(${part}_static STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${part}>)
+    set_target_properties(${part}_static PROPERTIES OUTPUT_NAME ${part} LINKER_LANGUAGE CXX)
+    list(APPEND static_parts ${part}_static)
+  endforeach()
+  add_custom_target(static_libraries DEPENDS ${static_parts})
+  install(TARGETS ${static_parts} ARCHIVE COMPONENT development EXCLUDE_FROM_ALL)
+  tapegrad_pc(tapegrad-static -l:lib .a "${other_libraries}" EXCLUDE_FROM_ALL)
+endif()
+
 # What only packages have is no part of `cmake --install`.
 set(folder ${CMAKE_INSTALL_DATADIR}/doc/tapegrad-doc)
 install(FILES README.md CHANGELOG.md DESTINATION ${folder} COMPONENT doc EXCLUDE_FROM_ALL)
@@ -52,6 +64,8 @@ set(CPACK_DEBIAN_LIBRARIES_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/deb/shlib
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_DEPENDS libopenblas0-openmp)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS libfmt-dev)
+# For the static libraries alone.
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "libdnnl-dev, libpcre2-dev, libutf8proc-dev, libzstd-dev, zlib1g-dev")
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
 set(CPACK_COMPONENT_PROGRAMS_DEPENDS libraries)
 set(CPACK_COMPONENT_DEVELOPMENT_DEPENDS libraries)
@@ -69,6 +83,6 @@ string(CONCAT about "tapegrad trains GPTs on CPUs without Python, and reads, mea
 set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION "${about}the program.")
 set(CPACK_COMPONENT_LIBRARIES_DESCRIPTION
     "${about}the libraries, compiled for\nprocessors of three levels: the loader takes what fits.")
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${about}the headers.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${about}the headers, and\nstatic libraries.")
 set(CPACK_COMPONENT_DOC_DESCRIPTION "${about}the documentation.")
 include(CPack)

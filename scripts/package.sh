@@ -20,7 +20,7 @@ build() {  # LEVEL TARGET…
 install_part() { DESTDIR=$2 cmake --install "build-package/v$1" --component "$3" --strip >/dev/null; }  # LEVEL FOLDER COMPONENT
 build 4 libraries
 build 3 libraries
-build 2 libraries programs
+build 2 libraries static_libraries programs
 
 base=$PWD/build-package/v2
 version=$("$base/bin/tapegrad" --version | sed 's/^tapegrad \([0-9.]*\).*/\1/')

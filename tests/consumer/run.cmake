@@ -80,6 +80,20 @@ if(PKG_CONFIG)
   expect("step 50: loss 0\\.")
 endif()
 
+# A project that contains tapegrad, in a folder with a space, gets neither programs nor tests nor files to install, and
+# an OpenBLAS from any folder. Catch2 is not looked for.
+set(spaced "${WORK_DIR}/a folder")
+file(MAKE_DIRECTORY "${spaced}")
+file(CREATE_LINK ${SOURCE_DIR} "${spaced}/tapegrad" SYMBOLIC)
+file(WRITE "${spaced}/libopenblas_mine.so" "")
+run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer/inside -B "${spaced}/build" -DCMAKE_CXX_COMPILER=${CXX}
+    "-DTAPEGRAD_FOLDER=${spaced}/tapegrad" "-DOPENBLAS_LIBRARY=${spaced}/libopenblas_mine.so"
+    -DCMAKE_DISABLE_FIND_PACKAGE_Catch2=ON)
+run(${CMAKE_COMMAND} --install "${spaced}/build" --prefix ${WORK_DIR}/inside)
+if(EXISTS ${WORK_DIR}/inside)
+  message(FATAL_ERROR "tapegrad installs files of a project that contains it")
+endif()
+
 # A compiler's wrapper of MPI whose headers are missing is passed over, and a distribution's unity build
 # joins nothing that must not be.
 foreach(wrapper mpicxx mpic++)
