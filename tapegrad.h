@@ -35,6 +35,7 @@
 #include "tapegrad/nn/recurrent.h"
 #include "tapegrad/nn/sequential.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/nn/torch_attention.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/lr_schedulers.h"
