@@ -39,6 +39,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"nn", {"base*", "autograd*", "nn*"}},
     {"nn/formats", {"base*", "autograd*", "nn*"}},
     {"nn/generation", {"base*", "autograd*", "nn*"}},
+    {"nn/layers", {"base*", "autograd*", "nn", "nn/layers"}},
     {"nn/lora", {"base*", "autograd*", "nn*"}},
     {"nn/losses", {"base*", "autograd*", "nn*"}},
     {"optim", {"base*", "comm", "autograd*", "optim*"}},

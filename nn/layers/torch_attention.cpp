@@ -1,4 +1,4 @@
-#include "tapegrad/nn/torch_attention.h"
+#include "tapegrad/nn/layers/torch_attention.h"
 
 namespace tapegrad::nn {
 

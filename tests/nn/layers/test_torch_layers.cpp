@@ -7,10 +7,11 @@
 #include <string>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/nn/image_layers.h"
 #include "tapegrad/nn/layers.h"
-#include "tapegrad/nn/sequential.h"
-#include "tapegrad/nn/torch_attention.h"
+#include "tapegrad/nn/layers/embedding_bag_layer.h"
+#include "tapegrad/nn/layers/image_layers.h"
+#include "tapegrad/nn/layers/sequential.h"
+#include "tapegrad/nn/layers/torch_attention.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
