@@ -26,6 +26,11 @@ struct ScoreOptions {
   // document. What lies between documents costs nothing, as outside of a window. Error unless a row
   // is 0 at its beginning, and at position t > 0 either t or what it is at t − 1.
   Tensor document_starts = {};
+  // Anything that broadcasts to (B, H, Tq, Tk): floats of q's dtype, which are added to the scores
+  // last, and get gradients; or bool or u8, which hide the keys where they are not 0. That is
+  // attn_mask of PyTorch's nn.MultiheadAttention; in F.scaled_dot_product_attention, true means the
+  // opposite. With a mask, attention is attention_reference, with matrices of (B, H, Tq, Tk).
+  Tensor attn_mask = {};
 };
 struct AttentionOptions {
   bool causal = true;  // query i sees keys up to i

@@ -41,11 +41,13 @@ struct EmbeddingBagOptions {
   Tensor offsets = {};             // (B): where each bag begins in ids (N)
   Tensor per_sample_weights = {};  // of ids' shape: factors of the rows, for BagMode::sum
   std::optional<std::int64_t> padding_idx = {};  // ids that do not count; negative: from the end
+  bool include_last_offset = false;  // offsets (B + 1) end with the number of ids, as in CSR
 };
 // The sum, mean or largest elements of the rows of weight (V, C) that each of B bags names.  ids
 // (B, L), or (N) with offsets, in i32 or i64 → (B, C). An empty bag gives zeros. Of equal largest
 // elements, the first gets the gradient; NaN counts as largest. Memory of max: B times the largest
-// bag. Error on an id outside [0, V), and unless offsets rise from 0.
+// bag. Error on an id outside [0, V), and unless offsets rise from 0. PyTorch's max_norm, which
+// writes into weight, scale_grad_by_freq and sparse gradients do not exist.
 Tensor embedding_bag(const Tensor& weight, const Tensor& ids,
                      const EmbeddingBagOptions& options = {});
 

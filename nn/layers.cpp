@@ -7,20 +7,6 @@ namespace tapegrad::nn {
 Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels)
     : weight(p.weight("weight", {rows, channels}, normal(0, 1))) {}
 
-EmbeddingBag::EmbeddingBag(const Params& p, std::int64_t rows, std::int64_t channels, BagMode m,
-                           std::optional<std::int64_t> padding)
-    : mode(m), padding_idx(padding) {
-  check(!padding || (*padding >= -rows && *padding < rows),
-        "[EmbeddingBag] padding_idx {} is outside the {} rows", padding.value_or(0), rows);
-  weight = p.parameter("weight", {rows, channels}, [=](Tensor& t, Rng& rng) {
-    normal(0, 1)(t, rng);
-    if (!padding) return;
-    const std::int64_t row = *padding < 0 ? *padding + rows : *padding;
-    Tensor unused = t.rows(row, row + 1);
-    fill(unused, 0);
-  });
-}
-
 Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias)
     : weight(p.weight("weight", {out, in}, kaiming_uniform(in))) {
   if (with_bias) bias = p.parameter("bias", {out}, kaiming_uniform(in));

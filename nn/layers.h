@@ -2,10 +2,8 @@
 
 #include <array>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/nn/lora/lora.h"
@@ -24,21 +22,6 @@ struct Embedding {
   Embedding(const Params& p, std::int64_t rows, std::int64_t channels);
   bool exists() const { return weight.exists(); }
   Tensor operator()(const Tensor& ids) const { return embedding(weight, ids); }
-};
-
-// The rows of a bag of ids as one, see embedding_bag in composed_ops.h. Initialised N(0, 1), the
-// row of padding_idx 0, as nn.EmbeddingBag.
-struct EmbeddingBag {
-  Tensor weight;  // (V, C)
-  BagMode mode = BagMode::mean;
-  std::optional<std::int64_t> padding_idx;
-  EmbeddingBag() = default;
-  EmbeddingBag(const Params& p, std::int64_t rows, std::int64_t channels,
-               BagMode mode = BagMode::mean, std::optional<std::int64_t> padding_idx = {});
-  Tensor operator()(const Tensor& ids, const Tensor& offsets = {},
-                    const Tensor& per_sample_weights = {}) const {
-    return embedding_bag(weight, ids, {mode, offsets, per_sample_weights, padding_idx});
-  }
 };
 
 // y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear. The store may want an adapter

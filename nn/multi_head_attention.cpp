@@ -1,8 +1,5 @@
 #include "tapegrad/nn/multi_head_attention.h"
 
-#include <cmath>
-#include <span>
-
 namespace tapegrad::nn {
 
 namespace {
@@ -111,87 +108,32 @@ Tensor MultiHeadAttention::moved_keys(const Tensor& keys, std::int64_t from,
 }
 
 void MultiHeadAttention::check_crosses() const {
-  check(!config.causal && !config.rope && !config.qk_norm,
-        "[attention] attention to another sequence can have neither causal, rope nor qk_norm");
-  check(config.separate_qkv ||
-            (c_attn.weight.defined() && !c_attn.adapter.exists() && c_attn.offered.empty()),
-        "[attention] attention to another sequence needs separate_qkv where the weight of queries, "
-        "keys and values is packed or has an adapter");
+  check(config.separate_qkv && !config.causal && !config.rope && !config.qk_norm,
+        "[attention] attention to another sequence needs separate_qkv, and neither causal, rope "
+        "nor qk_norm");
 }
 
-Tensor MultiHeadAttention::part(int part, const Tensor& x) const {
-  if (config.separate_qkv) return (part == 0 ? W_query : part == 1 ? W_key : W_value)(x);
-  const std::int64_t q = config.n_head * *config.head_size,
-                     kv = *config.n_kv_head * *config.head_size;
-  const std::int64_t begin = part == 0 ? 0 : q + (part - 1) * kv, end = part == 0 ? q : begin + kv;
-  const auto rows = [&](const Tensor& t) { return slice(t, 0, begin, end); };
-  return linear(x, {rows(c_attn.weight), c_attn.weight.precision},
-                c_attn.bias.defined() ? rows(c_attn.bias) : Tensor());
-}
-
-Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                                      Rng* rng, const Tensor& padding) const {
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, Rng* rng,
+                                      const Tensor& padding) const {
   check_crosses();
   const AttentionOptions options{.causal = false,
                                  .dropout = config.dropout,
                                  .rng = rng,
                                  .key_padding_mask = padding,
                                  .scores = config.scores};
-  const Tensor q = part(0, query), k = part(1, key), v = part(2, value);
+  const Tensor q = W_query(x), k = W_key(memory), v = W_value(memory);
   return maybe_dropout(c_proj(attention(q, k, v, config.n_head, options)), config.out_dropout, rng);
-}
-
-Tensor MultiHeadAttention::weights(const Tensor& query, const Tensor& key,
-                                   const Tensor& padding) const {
-  check_crosses();
-  return attention_weights(part(0, query), part(1, key), config.n_head, false, padding,
-                           config.scores);
-}
-
-Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, Rng* rng,
-                                      const Tensor& padding) const {
-  return (*this)(x, memory, memory, rng, padding);
 }
 
 Memory MultiHeadAttention::remember(const Tensor& memory) const {
   check_crosses();
-  return {part(1, memory), part(2, memory)};
+  return {W_key(memory), W_value(memory)};
 }
 
 Tensor MultiHeadAttention::recall(const Tensor& x, const Memory& kept,
                                   const Tensor& padding) const {
-  return c_proj(attention(part(0, x), kept.keys, kept.values, config.n_head,
+  return c_proj(attention(W_query(x), kept.keys, kept.values, config.n_head,
                           {.causal = false, .key_padding_mask = padding, .scores = config.scores}));
-}
-
-MultiHeadAttention torch_attention(const Params& p, std::int64_t channels, int n_head,
-                                   const TorchAttentionOptions& options) {
-  check(n_head > 0 && channels > 0 && channels % n_head == 0,
-        "[torch_attention] {} heads do not divide {} channels evenly", n_head, channels);
-  MultiHeadAttention layer;
-  layer.config = {.n_head = n_head,
-                  .n_kv_head = n_head,
-                  .head_size = channels / n_head,
-                  .bias = options.bias,
-                  .qkv_bias = options.bias,
-                  .causal = options.causal,
-                  .dropout = options.dropout};
-  // PyTorch draws the output's weight and bias first, and sets the bias to 0 afterwards.
-  layer.c_proj = Linear(p / "out_proj", channels, channels, options.bias);
-  // xavier_uniform_ (Glorot & Bengio, 2010): U(±√(6/(C + 3C))), in PyTorch's order of roundings.
-  const double bound = std::sqrt(3.0) * std::sqrt(2.0 / static_cast<double>(4 * channels));
-  const Init xavier = [bound](Tensor& t, Rng& rng) {
-    dispatch(t.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      const std::span<T> all(t.mutable_data<T>(), static_cast<std::size_t>(t.numel()));
-      rng.uniform(all, -bound, bound);
-    });
-  };
-  layer.c_attn.weight = p.weight("in_proj_weight", {3 * channels, channels}, xavier);
-  if (!options.bias) return layer;
-  layer.c_attn.bias = p.parameter("in_proj_bias", {3 * channels}, zeros());
-  p.redraw(layer.c_proj.bias, zeros());
-  return layer;
 }
 
 }  // namespace tapegrad::nn

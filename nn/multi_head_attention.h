@@ -50,7 +50,6 @@ struct MultiHeadAttention {
   Linear W_query, W_key, W_value;  // C → H·D, C → K·D each
   Linear c_proj;                   // H·D → C
   Norm q_norm, k_norm;             // over D, or H·D and K·D; absent without qk_norm
-  MultiHeadAttention() = default;
   MultiHeadAttention(const Params& p, std::int64_t channels, const AttentionConfig& config);
 
   // Self-attention.
@@ -65,13 +64,7 @@ struct MultiHeadAttention {
   Tensor operator()(const Tensor& x, CachedLayer caches) const;
   // Keys (B, T, K·D) of positions from `from` on, as they are at positions from `to` on.
   Tensor moved_keys(const Tensor& keys, std::int64_t from, std::int64_t to) const;
-  // Attention of `query` to others: keys of `key` (B, S, C), values of `value` (B, S, C). Needs
-  // neither causal, rope nor qk_norm, and with c_attn no packed weight and no adapter.
-  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, Rng* rng = nullptr,
-                    const Tensor& padding = {}) const;
-  // Its weights, as those above: (B, H, T, S).
-  Tensor weights(const Tensor& query, const Tensor& key, const Tensor& padding) const;
-  // Attention of x to `memory` (B, S, C), whose keys and values it makes.
+  // Attention of x to `memory` (B, S, C). Needs separate_qkv, and neither causal, rope nor qk_norm.
   Tensor operator()(const Tensor& x, const Tensor& memory, Rng* rng, const Tensor& padding) const;
   // The keys and values that the last one makes of a memory, and that attention with them.
   Memory remember(const Tensor& memory) const;
@@ -93,21 +86,6 @@ struct MultiHeadAttention {
   // True if Q, K and V can stay side by side as c_attn makes them.
   bool packed() const;
   void check_crosses() const;
-  // The queries (part 0), keys (1) or values (2) of x, of which the others are not made.
-  Tensor part(int part, const Tensor& x) const;
 };
-
-// The layer with the names (in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias), initial
-// values and draws of PyTorch's nn.MultiheadAttention, so that a state_dict is read as it is. x is
-// (B, T, C), as with batch_first, and `padding` is key_padding_mask. A query that sees no key gets
-// zeros, not NaN. The average of weights() over H is what PyTorch returns beside the output. There
-// are no attn_mask but the causal one, kdim, vdim, bias_k and bias_v.
-struct TorchAttentionOptions {
-  bool bias = true;
-  bool causal = false;
-  double dropout = 0;  // of the attention weights, if the call has an Rng
-};
-MultiHeadAttention torch_attention(const Params& p, std::int64_t channels, int n_head,
-                                   const TorchAttentionOptions& options = {});
 
 }  // namespace tapegrad::nn

@@ -108,6 +108,24 @@ void add_scores(Cases& cases) {
          return attention(x[0], 2, {.dropout = 0.4, .rng = &r, .key_padding_mask = padding,
                                     .scores = {.scale = 1.3, .softcap = 1.5, .window = 3}});
        }},
+      {"attention(2, full, attn_mask)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}, {2, 5}}, normal,
+       [](In x) {
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .scores = {.attn_mask = x[3]}});
+       }},
+      {"attention(4, attn_mask, dropout, padding), groups of 2",
+       {{2, 3, 8}, {2, 3, 4}, {2, 3, 4}, {2, 4, 3, 3}}, normal,
+       [](In x) {
+         Rng r(3);
+         const Tensor padding = ids({0, 0, 1, 0, 1, 0}, {2, 3}).to(DType::u8);
+         return attention(x[0], x[1], x[2], 4, {.dropout = 0.4, .rng = &r,
+                                                .key_padding_mask = padding,
+                                                .scores = {.softcap = 1.5, .attn_mask = x[3]}});
+       }},
+      {"attention(2, hiding attn_mask)", {{2, 3, 12}}, normal,
+       [](In x) {
+         const Tensor mask = ids({0, 1, 0, 0, 0, 1, 1, 1, 1}, {3, 3}).to(DType::boolean);
+         return attention(x[0], 2, {.causal = false, .scores = {.attn_mask = mask}});
+       }},
       {"attention_reference(2, all three)", {{1, 5, 4}, {1, 5, 4}, {1, 5, 4}}, normal,
        [](In x) {
          return attention_reference(x[0], x[1], x[2], 2, true, {}, {},

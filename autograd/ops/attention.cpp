@@ -195,6 +195,7 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options)
   check(qkv.rank() == 3 && qkv.dim(2) % 3 == 0, "[attention] qkv must be (B, T, 3C), not {}",
         qkv.shape());
   const Call call = make_call(qkv.shape(), qkv.dim(2) / 3, qkv.dim(1), n_head, options);
+  if (call.scores.attn_mask.defined()) return reference(call, {&qkv, 1});
   return apply_attention("attention_qkv", "attention_qkv_backward", {qkv}, call);
 }
 
@@ -203,6 +204,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
   const std::int64_t group = group_size(q.shape(), k.shape(), v.shape(), n_head);
   Call call = make_call(q.shape(), q.dim(2), k.dim(1), n_head, options);
   call.size.group = group;
+  if (call.scores.attn_mask.defined()) return reference(call, std::array{q, k, v});
   return apply_attention("attention", "attention_backward", {q, k, v}, call);
 }
 
@@ -212,6 +214,7 @@ Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head
             !cached[0].pages.empty(),
         "[attention] q {} is not (B, T, C) for {} cached sequences", q.shape(), cached.size());
   check(!scores.document_starts.defined(), "[attention] a cached sequence is one document");
+  check(!scores.attn_mask.defined(), "[attention] attention to cached keys takes no attn_mask");
   check_scores(scores, true, q.dim(0), q.dim(1));
   const CachedPage& first = *cached[0].pages[0];
   std::vector<std::int64_t> lengths;

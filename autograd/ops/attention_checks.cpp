@@ -42,6 +42,19 @@ void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk) {
         mask.defined() ? name_of(mask.dtype()) : "", mask.defined() ? mask.shape() : Shape{});
 }
 
+void check_attn_mask(const Tensor& mask, const Tensor& scores) {
+  if (!mask.defined()) return;
+  check(is_mask(mask.dtype()) || mask.dtype() == scores.dtype(),
+        "[attention] attn_mask must be bool, u8 or {}, not {}", name_of(scores.dtype()),
+        name_of(mask.dtype()));
+  bool fits = mask.rank() <= scores.rank();
+  for (int i = 1; fits && i <= mask.rank(); ++i) {
+    fits = mask.dim(-i) == 1 || mask.dim(-i) == scores.dim(-i);
+  }
+  check(fits, "[attention] attn_mask {} does not fit scores (B, H, Tq, Tk) = {}", mask.shape(),
+        scores.shape());
+}
+
 void check_heads(std::int64_t C, int n_head) {
   check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
         n_head);

@@ -14,6 +14,8 @@ void check_scores(const ScoreOptions& scores, bool causal, std::int64_t B, std::
 void check_document_starts(std::string_view op, const Tensor& starts, std::int64_t B,
                            std::int64_t T);
 void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk);
+// Error unless `mask`, if defined, is ScoreOptions::attn_mask of `scores` (B, H, Tq, Tk).
+void check_attn_mask(const Tensor& mask, const Tensor& scores);
 void check_heads(std::int64_t C, int n_head);
 // How many of q's heads share a head of k and v.
 std::int64_t group_size(const Shape& q, const Shape& k, const Shape& v, int n_head);

@@ -61,6 +61,10 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool caus
       matmul(split_heads(q, n_head, 1), split_heads(k, n_head, group), {.transpose_b = true}) *
       scale_of(options, q.dim(2) / n_head);
   scores = softcap(scores, options.softcap);
+  if (const Tensor& mask = options.attn_mask; mask.defined()) {
+    check_attn_mask(mask, scores);
+    scores = is_mask(mask.dtype()) ? masked_fill(scores, mask, kMinusInfinity) : scores + mask;
+  }
   const Tensor hidden = hidden_keys({q.dim(0), 1, Tq, Tk}, causal, options, key_padding_mask);
   if (hidden.defined()) scores = masked_fill(scores, hidden, kMinusInfinity);
   // The softmax of such a row would be NaN, and so would its gradient.

@@ -16,7 +16,7 @@ struct Bags {
 };
 
 // Where each bag begins, and the end of the last one.
-std::vector<std::int64_t> bag_bounds(const Tensor& ids, const Tensor& offsets) {
+std::vector<std::int64_t> bag_bounds(const Tensor& ids, const Tensor& offsets, bool last_given) {
   check(ids.rank() == (offsets.defined() ? 1 : 2),
         "[embedding_bag] ids must be (B, L), or (N) with offsets, not {}", ids.shape());
   std::vector<std::int64_t> bounds;
@@ -33,8 +33,12 @@ std::vector<std::int64_t> bag_bounds(const Tensor& ids, const Tensor& offsets) {
           bounds.size(), at, ids.numel());
     bounds.push_back(at);
   }
-  check(!bounds.empty() || ids.numel() == 0, "[embedding_bag] {} ids are in no bag", ids.numel());
-  bounds.push_back(ids.numel());
+  check(!bounds.empty() || (ids.numel() == 0 && !last_given),
+        "[embedding_bag] without offsets, {} ids are in no bag", ids.numel());
+  check(!last_given || bounds.back() == ids.numel(),
+        "[embedding_bag] with include_last_offset, offsets end with the number of ids, {}, not {}",
+        ids.numel(), bounds.empty() ? 0 : bounds.back());
+  if (!last_given) bounds.push_back(ids.numel());
   return bounds;
 }
 
@@ -43,7 +47,8 @@ Bags bags_of(const Tensor& ids, std::int64_t rows, const EmbeddingBagOptions& op
   check(!options.padding_idx || (padding >= -rows && padding < rows),
         "[embedding_bag] padding_idx {} is outside the {} rows", padding, rows);
   if (padding < 0) padding += rows;
-  const std::vector<std::int64_t> bounds = bag_bounds(ids, options.offsets);
+  const std::vector<std::int64_t> bounds =
+      bag_bounds(ids, options.offsets, options.include_last_offset);
   const Tensor given = ids_as_i32("embedding_bag", "ids", ids);
   const auto values = given.values<std::int32_t>();
   Bags bags;

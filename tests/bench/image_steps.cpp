@@ -12,8 +12,8 @@
 #include "tapegrad/base/median.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/stopwatch.h"
-#include "tapegrad/nn/image_layers.h"
 #include "tapegrad/nn/layers.h"
+#include "tapegrad/nn/layers/image_layers.h"
 #include "tapegrad/optim/optimizers/adamw.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include "tapegrad/base/median.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/stopwatch.h"
-#include "tapegrad/nn/recurrent.h"
+#include "tapegrad/nn/layers/recurrent.h"
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/recurrent_ops.h"
 #include "tapegrad/base/random.h"
+#include "tapegrad/nn/init.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/places.h"

@@ -29,11 +29,21 @@ def images(*sizes):
     return lambda dtype: {"input": torch.randn(*sizes).to(dtype).requires_grad_()}
 
 
-def sequences(dtype, keys=None, padded=False):
+def sequences(dtype, keys=None, padded=False, widths=(6, 6), mask=None):
     query = torch.randn(2, 4, 6).to(dtype).requires_grad_()
-    key, value = (torch.randn(2, keys, 6).to(dtype).requires_grad_() for _ in range(2)) if keys else (query, query)
-    mask = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]], dtype=torch.bool)[:, -(keys or 4):] if padded else None
-    return {"query": query, "key": key, "value": value} | ({"key_padding_mask": mask} if padded else {})
+    key, value = (torch.randn(2, keys, n).to(dtype).requires_grad_() for n in widths) if keys else (query, query)
+    given = {"query": query, "key": key, "value": value}
+    if padded:
+        given["key_padding_mask"] = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]], dtype=torch.bool)[:, -(keys or 4):]
+    if mask is not None:
+        given["attn_mask"] = mask.to(dtype, copy=True).requires_grad_() if mask.is_floating_point() else mask
+    return given
+
+
+# Each query sees a key that is no padding.
+HIDDEN = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 0]], dtype=torch.bool)
+HIDDEN_OF_EACH = torch.tensor([[[(b + t + 2 * s) % 3 == 0 for s in range(5)] for t in range(4)] for b in range(4)])
+ADDED = torch.linspace(-1.5, 2, 20).view(4, 5).masked_fill(torch.eye(4, 5, dtype=torch.bool), -torch.inf)
 
 
 LAYERS = {
@@ -46,11 +56,34 @@ LAYERS = {
     "bag_padded": bags("mean", padding_idx=-1),
     "bag_max": bags("max"),
     "bag_max_padded": bags("max", padding_idx=6),
+    "bag_last_offset": (lambda: nn.EmbeddingBag(7, 5, mode="mean", include_last_offset=True),
+                        lambda dtype: BAGS | {"offsets": torch.cat([OFFSETS, torch.tensor([9], dtype=torch.int32)])}),
     "attention": (lambda: nn.MultiheadAttention(6, 3, batch_first=True), lambda d: sequences(d, padded=True)),
     "attention_plain": (lambda: nn.MultiheadAttention(6, 2, bias=False, batch_first=True), sequences),
     "attention_across": (lambda: nn.MultiheadAttention(6, 2, batch_first=True),
                          lambda d: sequences(d, keys=5, padded=True)),
+    "attention_hidden": (lambda: nn.MultiheadAttention(6, 2, batch_first=True),
+                         lambda d: sequences(d, padded=True, mask=HIDDEN)),
+    "attention_added": (lambda: nn.MultiheadAttention(6, 3, batch_first=True),
+                        lambda d: sequences(d, keys=5, padded=True, mask=ADDED)),
+    "attention_of_each": (lambda: nn.MultiheadAttention(6, 2, bias=False, batch_first=True),
+                          lambda d: sequences(d, keys=5, mask=HIDDEN_OF_EACH)),
+    "attention_widths": (lambda: nn.MultiheadAttention(6, 2, kdim=4, vdim=3, batch_first=True),
+                         lambda d: sequences(d, keys=5, padded=True, widths=(4, 3))),
+    "attention_widths_plain": (lambda: nn.MultiheadAttention(6, 3, bias=False, vdim=5, batch_first=True),
+                               lambda d: sequences(d, keys=5, widths=(6, 5))),
 }
+
+
+def xaviers_of(dtype, label):
+    """Two parameters of each initialiser, drawn one after the other."""
+    facts = {}
+    for name, draw in [("uniform", nn.init.xavier_uniform_), ("normal", nn.init.xavier_normal_)]:
+        for suffix, gain in [("", 1.0), ("_gain", 5 / 3)]:
+            torch.manual_seed(123)
+            for key, sizes in [("matrix", (5, 7)), ("filters", (4, 2, 3, 3))]:
+                facts[f"xavier_{name}{suffix}/{label}/{key}"] = draw(torch.empty(sizes, dtype=dtype), gain)
+    return facts
 
 
 def facts_of(name, dtype, label):
@@ -81,4 +114,6 @@ if __name__ == "__main__":
     for name in LAYERS:
         for dtype, label in [(torch.float32, "f32"), (torch.float64, "f64")]:
             tensors |= facts_of(name, dtype, label)
+    for dtype, label in [(torch.float32, "f32"), (torch.float64, "f64")]:
+        tensors |= xaviers_of(dtype, label)
     save_file(tensors, pathlib.Path(__file__).parent / "layers.safetensors")

@@ -179,6 +179,8 @@ TEST_CASE("what does not fit cached keys is an error, and so is a tape", "[cache
   const Tensor one = normal(rng, {1, 1, 6});
   CHECK_THROWS_WITH(attention(one, {&longer, 1}, kHeads),
                     ContainsSubstring("17 positions in pages for 16"));
+  CHECK_THROWS_WITH(attention(normal(rng, {2, 1, 6}), cached(caches), kHeads, {.attn_mask = one}),
+                    ContainsSubstring("attention to cached keys takes no attn_mask"));
   const auto of_f32 = random_sequences(rng, {2}, 6, 0, DType::f32);
   CHECK_THROWS_WITH(attention(one, cached(of_f32), kHeads), ContainsSubstring("6 channels of f32"));
   const std::vector<std::shared_ptr<CachedPage>> two = {caches[0].pages[0], caches[1].pages[0]};

@@ -1,4 +1,4 @@
-#include "tapegrad/nn/image_layers.h"
+#include "tapegrad/nn/layers/image_layers.h"
 
 #include <initializer_list>
 #include <limits>

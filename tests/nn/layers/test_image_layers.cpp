@@ -3,8 +3,8 @@
 
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/base/memory/dry_run.h"
-#include "tapegrad/nn/image_layers.h"
 #include "tapegrad/nn/layers.h"
+#include "tapegrad/nn/layers/image_layers.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"

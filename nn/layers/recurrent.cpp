@@ -1,4 +1,4 @@
-#include "tapegrad/nn/recurrent.h"
+#include "tapegrad/nn/layers/recurrent.h"
 
 #include <string_view>
 

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/nn/recurrent.h"
+#include "tapegrad/nn/layers/recurrent.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"

@@ -7,10 +7,11 @@
 #include <string>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/nn/image_layers.h"
 #include "tapegrad/nn/layers.h"
-#include "tapegrad/nn/multi_head_attention.h"
-#include "tapegrad/nn/sequential.h"
+#include "tapegrad/nn/layers/embedding_bag_layer.h"
+#include "tapegrad/nn/layers/image_layers.h"
+#include "tapegrad/nn/layers/sequential.h"
+#include "tapegrad/nn/layers/torch_attention.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
@@ -24,26 +25,32 @@ using Given = std::map<std::string, Tensor>;
 // Makes a layer of the parameters, and runs it on the inputs of the file.
 using LayerRun = std::function<Tensor(const nn::Params& p, const Given& in)>;
 
-LayerRun bag(BagMode mode, std::optional<std::int64_t> padding = {}) {
+LayerRun bag(BagMode mode, std::optional<std::int64_t> padding = {}, bool last_offset = false) {
   return [=](const nn::Params& p, const Given& in) {
     const auto factors = in.find("per_sample_weights");
-    return nn::EmbeddingBag(p, 7, 5, mode, padding)(
-        in.at("input"), in.at("offsets"), factors == in.end() ? Tensor() : factors->second);
+    nn::EmbeddingBag layer(p, 7, 5, mode, padding);
+    layer.include_last_offset = last_offset;
+    return layer(in.at("input"), in.at("offsets"),
+                 factors == in.end() ? Tensor() : factors->second);
   };
 }
 
 // Of itself, or of a query to keys and values; with the weights, whose mean PyTorch returns.
-LayerRun attention_of(int heads, bool bias, bool across) {
+LayerRun attention_of(int heads, const nn::TorchAttentionOptions& options, bool across = false) {
   return [=](const nn::Params& p, const Given& in) {
-    const nn::MultiHeadAttention layer = nn::torch_attention(p, 6, heads, {.bias = bias});
-    const auto mask = in.find("key_padding_mask");
-    const Tensor padding = mask == in.end() ? Tensor() : mask->second.to(DType::boolean);
+    const nn::TorchAttention layer(p, 6, heads, options);
+    // Masks of bool are stored as u8.
+    const auto mask = [&](const char* name) {
+      const auto found = in.find(name);
+      if (found == in.end()) return Tensor();
+      return is_mask(found->second.dtype()) ? found->second.to(DType::boolean) : found->second;
+    };
+    const nn::TorchAttentionMasks masks{mask("key_padding_mask"), mask("attn_mask")};
     const Tensor &query = in.at("query"), &key = in.at(across ? "key" : "query");
-    const Tensor means =
-        mean(across ? layer.weights(query, key, padding) : layer.weights(query, padding), {1});
+    const Tensor means = mean(layer.weights(query, key, masks), {1});
     CHECK(difference(means, in.at("weights"), 1e-6, 1e-6) == "");
-    return across ? layer(query, key, in.at("value"), nullptr, padding)
-                  : layer(query, nullptr, padding);
+    return across ? layer(query, key, in.at("value"), nullptr, masks)
+                  : layer(query, nullptr, masks);
   };
 }
 
@@ -66,9 +73,15 @@ const std::map<std::string, LayerRun>& torch_layers() {
       {"bag_padded", bag(BagMode::mean, -1)},
       {"bag_max", bag(BagMode::max)},
       {"bag_max_padded", bag(BagMode::max, 6)},
-      {"attention", attention_of(3, true, false)},
-      {"attention_plain", attention_of(2, false, false)},
-      {"attention_across", attention_of(2, true, true)},
+      {"bag_last_offset", bag(BagMode::mean, {}, true)},
+      {"attention", attention_of(3, {})},
+      {"attention_plain", attention_of(2, {.bias = false})},
+      {"attention_across", attention_of(2, {}, true)},
+      {"attention_hidden", attention_of(2, {})},
+      {"attention_added", attention_of(3, {}, true)},
+      {"attention_of_each", attention_of(2, {.bias = false}, true)},
+      {"attention_widths", attention_of(2, {.kdim = 4, .vdim = 3}, true)},
+      {"attention_widths_plain", attention_of(3, {.bias = false, .vdim = 5}, true)},
   };
   return layers;
 }
@@ -140,6 +153,29 @@ TEST_CASE("a state_dict of PyTorch's layers gives its outputs and gradients",
   }
 }
 
+TEST_CASE("xavier_uniform and xavier_normal draw PyTorch's bits", "[torch_layers][golden]") {
+  const std::map<std::string, nn::Init> inits = {
+      {"xavier_uniform", nn::xavier_uniform()},
+      {"xavier_uniform_gain", nn::xavier_uniform(5.0 / 3)},
+      {"xavier_normal", nn::xavier_normal()},
+      {"xavier_normal_gain", nn::xavier_normal(5.0 / 3)}};
+  for (const auto& [name, init] : inits) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      Given facts = facts_of(name, dtype);
+      Rng rng(123);
+      for (const char* key : {"matrix", "filters"}) {
+        INFO(name << ' ' << name_of(dtype) << ' ' << key);
+        const Tensor t = Tensor::zeros(facts.at(key).shape(), dtype);
+        nn::refill(t, init, rng);
+        CHECK(same_bits(t, facts.at(key)));
+      }
+    }
+  }
+  Rng rng(1);
+  CHECK_THROWS_WITH(nn::refill(Tensor::zeros({3}), nn::xavier_normal(), rng),
+                    ContainsSubstring("[xavier_normal] the fans of a parameter (3) are unknown"));
+}
+
 TEST_CASE("bags of embeddings name what does not fit", "[torch_layers]") {
   const Tensor w = Tensor::ones({3, 2}), five = ids({0, 1, 2, 1, 0});
   const auto fails = [&](const EmbeddingBagOptions& options, const std::string& text) {
@@ -151,6 +187,9 @@ TEST_CASE("bags of embeddings name what does not fit", "[torch_layers]") {
         "bag 2 cannot begin at 2: offsets rise from 0 up to the 5 ids");
   fails({.offsets = ids({0, 6})}, "bag 1 cannot begin at 6");
   fails({.offsets = ids({})}, "5 ids are in no bag");
+  fails({.offsets = ids({0, 4}), .include_last_offset = true},
+        "offsets end with the number of ids, 5, not 4");
+  fails({.offsets = ids({}), .include_last_offset = true}, "5 ids are in no bag");
   fails({.offsets = ids({0}), .padding_idx = 3}, "padding_idx 3 is outside the 3 rows");
   fails({.offsets = ids({0}), .per_sample_weights = Tensor::ones({5})}, "for BagMode::sum");
   fails({.mode = BagMode::sum, .offsets = ids({0}), .per_sample_weights = Tensor::ones({4})},
@@ -164,19 +203,62 @@ TEST_CASE("bags of embeddings name what does not fit", "[torch_layers]") {
     CHECK(list(embedding_bag(w, ids({}), {.mode = mode, .offsets = ids({0, 0})})) ==
           std::vector<double>(4, 0.0));
     CHECK(embedding_bag(w, ids({}), {.mode = mode, .offsets = ids({})}).shape() == Shape{0, 2});
+    const EmbeddingBagOptions no_bag{
+        .mode = mode, .offsets = ids({0}), .include_last_offset = true};
+    CHECK(embedding_bag(w, ids({}), no_bag).shape() == Shape{0, 2});
   }
 }
 
 TEST_CASE("PyTorch's attention names what does not fit, and may be causal", "[torch_layers]") {
   Rng rng(1);
   const nn::Params p(rng);
-  CHECK_THROWS_WITH(nn::torch_attention(p / "a", 6, 4),
-                    ContainsSubstring("[torch_attention] 4 heads do not divide 6 channels"));
-  const nn::MultiHeadAttention causal = nn::torch_attention(p / "b", 6, 2, {.causal = true});
-  const Tensor x = normal(rng, {1, 3, 6}, DType::f32);
-  CHECK_THROWS_WITH(causal(x, x, x), ContainsSubstring("neither causal"));
-  CHECK(causal.weights(x).at({0, 1, 0, 2}) == 0);
-  CHECK(causal.weights(x).at({0, 1, 2, 0}) > 0);
+  CHECK_THROWS_WITH(nn::TorchAttention(p / "a", 6, 4),
+                    ContainsSubstring("[TorchAttention] 4 heads do not divide 6 channels"));
+  const nn::TorchAttention layer(p / "b", 6, 2);
+  const Tensor x = normal(rng, {1, 3, 6}, DType::f32), y = x.clone();
+  const nn::TorchAttentionMasks causal{.is_causal = true};
+  CHECK(layer.weights(x, x, causal).at({0, 1, 0, 2}) == 0);
+  CHECK(layer.weights(x, x, causal).at({0, 1, 2, 0}) > 0);
+  const nn::TorchAttentionMasks later{.attn_mask = triu(Tensor::ones({3, 3}), 1).to(DType::u8)};
+  CHECK(difference(layer(x, nullptr, causal), layer(x, nullptr, later), 1e-6, 1e-6) == "");
+  CHECK(difference(layer(x, y, y, nullptr, causal), layer(x, nullptr, later), 1e-6, 1e-6) == "");
+  const auto fails = [&](const Tensor& mask, const std::string& text) {
+    CHECK_THROWS_WITH(layer(x, nullptr, {.attn_mask = mask}), ContainsSubstring(text));
+    CHECK_THROWS_WITH(layer(x, y, y, nullptr, {.attn_mask = mask}), ContainsSubstring(text));
+  };
+  fails(Tensor::ones({3, 2}), "attn_mask (3, 2) does not fit scores (B, H, Tq, Tk) = (1, 2, 3, 3)");
+  fails(Tensor::ones({1, 3, 3}), "(B·H, T, S) with B·H = 2, not (1, 3, 3)");
+  fails(Tensor::ones({3}), "must be (T, S)");
+  fails(Tensor::ones({3, 3}, DType::f64), "attn_mask must be bool, u8 or f32, not f64");
+}
+
+TEST_CASE("a query whose attn_mask hides all keys gets zeros, and passes no gradient",
+          "[torch_layers]") {
+  Rng rng(1);
+  for (const bool added : {false, true}) {
+    INFO(added);
+    Tensor mask = added ? Tensor::full({3, 3}, -INFINITY) : Tensor::ones({3, 3}, DType::u8);
+    Tensor seen = mask.rows(0, 2);
+    fill(seen, 0);
+    const Tensor qkv = normal(rng, {1, 3, 12}, DType::f32);
+    Tape tape;
+    tape.watch(qkv);
+    const Tensor y = attention(qkv, 2, {.causal = false, .scores = {.attn_mask = mask}});
+    CHECK(list(y[{0, 2}]) == std::vector<double>(4, 0.0));
+    const Tensor d = tape.gradient(sum(y), {qkv})[0];
+    CHECK(list(d[{0, 2, Range(0, 4)}]) == std::vector<double>(4, 0.0));
+    CHECK(std::isfinite(sum(d).item()));
+  }
+}
+
+TEST_CASE("attention with an attn_mask drops out as without", "[torch_layers]") {
+  Rng rng(1);
+  const Tensor qkv = normal(rng, {2, 3, 12}, DType::f32);
+  Rng one(7), same(7);
+  const Tensor masked =
+      attention(qkv, 2, {.dropout = 0.5, .rng = &one, .scores = {.attn_mask = Tensor::zeros({1})}});
+  CHECK(difference(masked, attention(qkv, 2, {.dropout = 0.5, .rng = &same}), 1e-6, 1e-6) == "");
+  CHECK(one.state() == same.state());
 }
 
 TEST_CASE("Sequential runs layers, ops and lambdas, and hands on an Rng", "[torch_layers]") {
