@@ -36,6 +36,12 @@ endfunction()
 # At -Og, g++ 12 takes members of std::regex for uninitialised.
 set(TAPEGRAD_COLD $<$<CONFIG:Release,RelWithDebInfo>:-Og>
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+# From g++ 13 on, -O2 and -O3 of x86 have these options, and a precompiled header is for those who have them, too.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13
+   AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND TAPEGRAD_COLD $<$<CONFIG:Release,RelWithDebInfo>:-munroll-only-small-loops>
+       $<$<CONFIG:Release,RelWithDebInfo>:-mvzeroupper>)
+endif()
 
 # tapegrad_cold(SOURCE…): cold sources of this folder.
 function(tapegrad_cold)
