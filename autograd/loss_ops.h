@@ -68,8 +68,8 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta = 1,
 Tensor huber_loss(const Tensor& x, const Tensor& target, double delta = 1,
                   Reduction reduction = Reduction::mean);
 
-// Losses of a margin, with max(0, z) of derivative 0 at 0. Targets are 1 or −1, else Error, and
-// broadcast. Error for Reduction::batchmean.
+// Losses of a margin, with max(0, z) of derivative 0 at 0 and at NaN. Targets are 1 or −1, else
+// Error, and broadcast. Error for Reduction::batchmean.
 
 // x where the target is 1, else max(0, margin − x).
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin = 1,

@@ -22,7 +22,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& order);
 Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end);
 // x in a tensor of zeros whose dim has `size` elements, from `begin` on: the derivative of slice.
 Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size);
-// Parts of different integers get the dtype in which all meet.
+// Parts of different integers get the dtype in which all meet. A part of shape (0) fits any others.
 Tensor concat(const std::vector<Tensor>& parts, int dim);
 // Parts of the given sizes, which must add up to the dimension.
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int dim);

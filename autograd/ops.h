@@ -55,7 +55,7 @@ Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tan(const Tensor& x);
 // The angle of the point (x, y) in (−π, π]. The gradients, dy·x/(x² + y²) and −dy·y/(x² + y²), are
-// NaN at (0, 0).
+// 0 where x² + y² is 0.
 Tensor atan2(const Tensor& y, const Tensor& x);
 Tensor sqrt(const Tensor& x);
 Tensor tanh(const Tensor& x);
@@ -66,7 +66,8 @@ Tensor abs(const Tensor& x);   // derivative 0 at 0
 // x·max(x, 0) (So et al., "Primer: Searching for Efficient Transformers for Language Modeling",
 // 2021), 0 also at −∞. Its second derivative at 0 is 0.
 Tensor relu2(const Tensor& x);
-// x limited to [low, high]; the gradient passes inside and at the edges.
+// x limited to [low, high]; the gradient passes inside and, as in PyTorch before 2.14, at the
+// edges.
 Tensor clamp(const Tensor& x, double low, double high);
 // Whole numbers near x; the derivative is 0 everywhere. round() goes to the nearest one, halves to
 // the even one, floor() down, ceil() up, trunc() to 0. sign() is −1, 0 or 1, and 0 for NaN.
@@ -197,7 +198,9 @@ MaxResult min(const Tensor& x, int dim, bool keepdim = false);
 Tensor argmax(const Tensor& x, int dim);
 // Element k is the sum of elements 0 to k along dim. f32 is accumulated in double.
 Tensor cumsum(const Tensor& x, int dim);
-Tensor cumprod(const Tensor& x, int dim);  // the product of elements 0 to k, f32 as it is
+// The product of elements 0 to k, f32 accumulated in double. Products of i32, i64, u8 and bool are
+// i64: Error for one that i64 does not hold.
+Tensor cumprod(const Tensor& x, int dim);
 struct SortResult {
   Tensor values;
   Tensor indices;  // i32, of the values along dim

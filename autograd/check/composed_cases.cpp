@@ -1,6 +1,7 @@
 #include "tapegrad/autograd/check/op_cases.h"
 #include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/recurrence.h"
 
 namespace tapegrad {
 namespace {
@@ -55,6 +56,10 @@ void add_composed_reductions(Cases& cases) {
       {"cumprod(0)", {{5, 2}}, normal, [](In x) { return cumprod(x[0], 0); }},
       {"cumprod(-1)", {{2, 7}}, normal, [](In x) { return cumprod(x[0], -1); }},
       {"cumprod(0)", {{}}, normal, [](In x) { return cumprod(x[0], 0); }},
+      {"cumprod(1)", {{2, 0}}, normal, [](In x) { return cumprod(x[0], 1); }},
+      {"recurrence(1)", {{2, 4}, {2, 4}}, normal, [](In x) { return recurrence(x[0], x[1], 1, false); }},
+      {"recurrence(0, from the end)", {{4, 2}, {4, 2}}, normal, [](In x) { return recurrence(x[0], x[1], 0, true); }},
+      {"recurrence(1)", {{2, 0}, {2, 0}}, normal, [](In x) { return recurrence(x[0], x[1], 1, false); }},
       {"normalize", {{3, 4}}, normal, [](In x) { return normalize(x[0]); }},
       {"cosine_similarity", {{3, 4}, {3, 4}}, normal, [](In x) { return cosine_similarity(x[0], x[1]); }},
       {"cosine_similarity(0)", {{3, 4}, {3, 1}}, normal, [](In x) { return cosine_similarity(x[0], x[1], 0); }},

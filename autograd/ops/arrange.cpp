@@ -107,9 +107,10 @@ Tensor stack(const std::vector<Tensor>& parts, int dim) {
 std::vector<Tensor> chunk(const Tensor& x, int count, int dim) {
   check(count >= 1, "[chunk] {} parts", count);
   const std::int64_t n = x.dim(axis_index("chunk", x.shape(), dim));
-  const std::int64_t size = std::max<std::int64_t>(1, (n + count - 1) / count);
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(n / size), size);
-  if (n % size != 0 || n == 0) sizes.push_back(n % size);
+  const std::int64_t size = (n + count - 1) / count;
+  // Nothing is shared out as `count` times nothing.
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(n == 0 ? count : n / size), size);
+  if (n > 0 && n % size != 0) sizes.push_back(n % size);
   return split(x, sizes, dim);
 }
 

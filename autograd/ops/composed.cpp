@@ -13,14 +13,6 @@ Tensor elu(const Tensor& x, double alpha) {
   return where(below, expm1(masked_fill(x, logical_not(below), 0)) * alpha, x);
 }
 
-Tensor mish(const Tensor& x) { return x * tanh(softplus(x)); }
-
-Tensor hardswish(const Tensor& x) {
-  const Tensor inside = clamp(x, -3, 3);
-  const Tensor curve = inside * (inside + 3.0) / 6.0;
-  return where(x >= 3.0, x, masked_fill(curve, x <= -3.0, 0));
-}
-
 // An alias ends gradients.
 Tensor hardtanh(const Tensor& x, double low, double high) {
   check(low <= high, "[hardtanh] low {} is above high {}", low, high);

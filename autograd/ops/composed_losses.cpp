@@ -34,6 +34,9 @@ void check_signs(std::string_view op, const Tensor& target, const Shape& losses)
   }
 }
 
+// max(0, z), with a derivative of 0 at 0 and, unlike relu, at NaN. An alias ends gradients.
+Tensor above_margin(const Tensor& z) { return where(z > 0, z, relu(z.alias())); }
+
 }  // namespace
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
@@ -91,7 +94,8 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOpt
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin,
                             Reduction reduction) {
   check_signs("hinge_embedding_loss", target, x.shape());
-  return reduced_loss("hinge_embedding_loss", where(target > 0, x, relu(margin - x)), reduction);
+  return reduced_loss("hinge_embedding_loss", where(target > 0, x, above_margin(margin - x)),
+                      reduction);
 }
 
 Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tensor& target,
@@ -100,7 +104,7 @@ Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tens
   check(first.shape() == second.shape(), "[{}] shapes differ: {} and {}", op, first.shape(),
         second.shape());
   check_signs(op, target, first.shape());
-  return reduced_loss(op, relu(-target * (first - second) + margin), reduction);
+  return reduced_loss(op, above_margin(-target * (first - second) + margin), reduction);
 }
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target, double margin,
@@ -111,7 +115,8 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
   check_signs(op, target, a.shape().without(-1));
   const auto squares = [](const Tensor& x) { return sum(x * x, {-1}) + 1e-12; };
   const Tensor cosine = sum(a * b, {-1}) / sqrt(squares(a) * squares(b));
-  return reduced_loss(op, where(target > 0, 1.0 - cosine, relu(cosine - margin)), reduction);
+  return reduced_loss(op, where(target > 0, 1.0 - cosine, above_margin(cosine - margin)),
+                      reduction);
 }
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
@@ -124,7 +129,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   };
   Tensor far = distance_of(anchor, negative);
   if (options.swap) far = minimum(far, distance_of(positive, negative));
-  const Tensor losses = relu(distance_of(anchor, positive) - far + options.margin);
+  const Tensor losses = above_margin(distance_of(anchor, positive) - far + options.margin);
   return reduced_loss("triplet_margin_loss", losses, options.reduction);
 }
 

@@ -20,10 +20,6 @@ Tensor unless_zero(const Tensor& x, const F& f) {
 
 }  // namespace
 
-Tensor stddev(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool keepdim) {
-  return unless_zero(var(x, dims, unbiased, keepdim), sqrt);
-}
-
 Tensor norm(const Tensor& x, double p, const std::vector<int>& dims, bool keepdim) {
   check(p > 0 && std::isfinite(p),
         "[norm] p must be finite and above 0, not {}: max(abs(x)) is the norm of infinity", p);
@@ -54,19 +50,6 @@ Tensor prod(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
     y = n % 2 == 0 ? products : concat({products, slice(y, 0, n - 1, n)}, 0);
   }
   return reshape(y, shape);
-}
-
-// Each round multiplies elements by what stands `step` before them, which covers twice as many.
-Tensor cumprod(const Tensor& x, int dim) {
-  if (x.rank() == 0) return reshape(cumprod(reshape(x, {1}), dim), {});
-  dim = axis_index("cumprod", x.shape(), dim);
-  const std::int64_t n = x.dim(dim);
-  Tensor y = x;
-  for (std::int64_t step = 1; step < n; step *= 2) {
-    const Tensor rest = slice(y, dim, step, n) * slice(y, dim, 0, n - step);
-    y = concat({slice(y, dim, 0, step), rest}, dim);
-  }
-  return y;
 }
 
 }  // namespace tapegrad

@@ -172,27 +172,6 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
   return keepdim ? means : reshape(means, kept_shape(x.shape(), marked, false));
 }
 
-Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool keepdim) {
-  const std::vector<bool> marked = marked_dims("var", x.shape(), dims);
-  const std::int64_t n = marked_count(x.shape(), marked);
-  const auto divisor = static_cast<double>(std::max<std::int64_t>(0, n - unbiased));
-  const Tensor variance = apply(
-      "var", {x},
-      [=](Inputs in, Saved& saved) {
-        const Tensor wide = saved.keep(in[0]).to(DType::f64);  // as PyTorch has it
-        Tensor centred = wide - mean(wide, dims, true);
-        centred = centred - mean(centred, dims, true);  // which takes out the rounding of that mean
-        return (sum(centred * centred, dims, true) / divisor).to(in[0].dtype());
-      },
-      // The mean has no part in it: what would come through it is the sum of x − mean, which is 0.
-      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        const Tensor& from = saved[0];
-        const double factor = from.numel() == 0 ? 0 : 2 / divisor;
-        return {(from - mean(from, dims, true)) * (dy * factor)};
-      });
-  return keepdim ? variance : reshape(variance, kept_shape(x.shape(), marked, false));
-}
-
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   check(broadcast_shapes("sum_to", x.shape(), shape) == x.shape(),

@@ -108,6 +108,15 @@ std::vector<Tensor> as_one_dtype(const std::vector<Tensor>& parts) {
   return converted;
 }
 
+// The parts but for those of shape (0), which fit all others. Where there are only such, all.
+std::vector<Tensor> without_nothings(const std::vector<Tensor>& parts) {
+  std::vector<Tensor> rest;
+  for (const Tensor& part : parts) {
+    if (part.shape() != Shape{0}) rest.push_back(part);
+  }
+  return rest.empty() ? parts : rest;
+}
+
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& wanted) {
@@ -189,6 +198,9 @@ Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
 
 Tensor concat(const std::vector<Tensor>& parts, int dim) {
   check(!parts.empty(), "[concat] there is nothing to join");
+  if (const std::vector<Tensor> rest = without_nothings(parts); rest.size() < parts.size()) {
+    return concat(rest, dim);
+  }
   if (have_different_integers(parts)) return concat(as_one_dtype(parts), dim);
   dim = axis_index("concat", parts[0].shape(), dim);
   std::vector<std::int64_t> sizes;

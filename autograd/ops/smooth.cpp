@@ -1,5 +1,4 @@
-// Elementwise functions with a derivative everywhere: those of angles, logarithms and exponentials
-// near 0, and smooth forms of relu.
+// Elementwise functions of angles, logarithms and exponentials near 0, and smooth forms of relu.
 
 #include <cmath>
 #include <limits>
@@ -146,7 +145,8 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
       },
       [](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
         const Tensor &a = saved[0], &b = saved[1];
-        const Tensor slope = dy / (a * a + b * b);
+        const Tensor square = a * a + b * b, none = eq(square, 0);
+        const Tensor slope = masked_fill(dy / masked_fill(square, none, 1), none, 0);
         return {needs[0] ? sum_to(slope * b, a.shape()) : Tensor(),
                 needs[1] ? sum_to(slope * -a, b.shape()) : Tensor()};
       });

@@ -1,10 +1,16 @@
-"""Ops at special values in PyTorch: results, gradients, and gradients of the gradients."""
+"""Ops at special values in PyTorch: results, gradients, and gradients of the gradients.
+
+usage: python3 tests/golden/golden_specials.py, with PyTorch 2.14, numpy and safetensors. In 2.6, clamp passes a gradient at
+its limits, that of atan2 is NaN at (0, 0), and elu is 0 for -1e-30. The sign of a NaN depends on the processor.
+"""
 
 import itertools
+import pathlib
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save_file
 
 INF, NAN = float("inf"), float("nan")
 TINY = {torch.float32: 1e-40, torch.float64: 1e-310}  # denormals
@@ -104,3 +110,9 @@ def special_tensors():
             for part, stack in zip(["out", "g0", "h0"], zip(*results)):
                 tensors[f"{name}/{label}/{part}"] = torch.stack(stack)
     return tensors
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    tensors = {key: t.contiguous().clone() for key, t in special_tensors().items()}
+    save_file(tensors, pathlib.Path(__file__).parent / "specials.safetensors")

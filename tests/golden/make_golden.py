@@ -19,7 +19,6 @@ sys.dont_write_bytecode = True  # this folder holds sources and data only
 import golden_book
 import golden_models
 import golden_ops
-import golden_specials
 import golden_transformer
 import golden_variants
 
@@ -79,7 +78,6 @@ def main():
     torch.set_num_threads(1)
     write_json("random.json", {"streams": random_facts()})
     write_tensors("ops.safetensors", golden_ops.op_tensors())
-    write_tensors("specials.safetensors", golden_specials.special_tensors())
     tensors, facts = golden_models.gpt_training()
     write_tensors("gpt.safetensors", tensors)
     write_json("gpt.json", facts)

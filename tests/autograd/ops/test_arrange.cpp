@@ -88,8 +88,20 @@ TEST_CASE("chunks have one size, and the last may be smaller", "[arrange]") {
   CHECK(sizes(6, 3) == std::vector<std::int64_t>{2, 2, 2});
   CHECK(sizes(7, 3) == std::vector<std::int64_t>{3, 3, 1});
   CHECK(sizes(4, 3) == std::vector<std::int64_t>{2, 2});  // as torch.chunk
-  CHECK(sizes(0, 2) == std::vector<std::int64_t>{0});
+  CHECK(sizes(0, 2) == std::vector<std::int64_t>{0, 0});
   check_is(chunk(counted_up({2, 3}), 2, 1)[1], {2, 1}, {2, 5});
+}
+
+TEST_CASE("a part of shape (0) fits any other parts of a concatenation", "[arrange]") {
+  const Tensor x = counted_up({2, 3}), nothing = Tensor::zeros({0}, x.dtype());
+  check_is(concat({nothing, x, nothing, x}, 1), {2, 6}, {0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5});
+  check_is(concat({nothing, nothing}, 0), {0}, {});
+  Tape tape;
+  tape.watch(x);
+  tape.watch(nothing);
+  const Grads grads = tape.gradient(sum(concat({x, nothing}, 0)), {x, nothing});
+  check_is(grads[0], {2, 3}, {1, 1, 1, 1, 1, 1});
+  CHECK_FALSE(grads[1].defined());
 }
 
 TEST_CASE("the smallest element, and the smaller of two", "[arrange]") {

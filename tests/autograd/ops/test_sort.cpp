@@ -72,6 +72,17 @@ TEST_CASE("cumsum adds up in double", "[sort]") {
   CHECK(cumsum(x, 0).at(99999) == static_cast<double>(static_cast<float>(exact)));
 }
 
+TEST_CASE("cumprod multiplies in double and integers in i64, and its errors name it", "[sort]") {
+  CHECK(list(cumprod(vector({1e30, 1e30, 0}).to(DType::f32), 0))[2] == 0);
+  const Tensor counts = cumprod(Tensor::from<std::int32_t>({1 << 30, 4, -2}, {3}), 0);
+  CHECK(counts.dtype() == DType::i64);
+  CHECK(list(counts) == List{1073741824, 4294967296, -8589934592});
+  CHECK_THROWS_WITH(cumprod(Tensor::full({2}, 5e18, DType::i64), 0),
+                    ContainsSubstring("[cumprod] 5000000000000000000 and 5000000000000000000"));
+  CHECK_THROWS_WITH(cumprod(Tensor::scalar(1), 1),
+                    ContainsSubstring("[cumprod] there is no dimension 1 in ()"));
+}
+
 TEST_CASE("repeated indices of gather and index accumulate their gradients", "[sort]") {
   const Tensor x = vector({1, 2, 3, 4, 5, 6}).view({2, 3});
   Tape tape;

@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/marked_dims.h"
+
+namespace tapegrad {
+namespace {
+
+// Σ(x − mean)² / divisor in f64, as PyTorch has it. The dimensions stay.
+Tensor wide_variance(const Tensor& x, const std::vector<int>& dims, double divisor) {
+  const Tensor wide = x.to(DType::f64);
+  Tensor centred = wide - mean(wide, dims, true);
+  centred = centred - mean(centred, dims, true);  // which takes out the rounding of that mean
+  return sum(centred * centred, dims, true) / divisor;
+}
+
+// The number of elements, less one if unbiased.
+double divisor_of(std::string_view op, const Tensor& x, const std::vector<int>& dims,
+                  bool unbiased) {
+  const std::int64_t n = marked_count(x.shape(), marked_dims(op, x.shape(), dims));
+  return static_cast<double>(std::max<std::int64_t>(0, n - unbiased));
+}
+
+Tensor without_dims(std::string_view op, const Tensor& y, const Shape& from,
+                    const std::vector<int>& dims, bool keepdim) {
+  return keepdim ? y : reshape(y, kept_shape(from, marked_dims(op, from, dims), false));
+}
+
+}  // namespace
+
+Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool keepdim) {
+  const double divisor = divisor_of("var", x, dims, unbiased);
+  const Tensor variance = apply(
+      "var", {x},
+      [=](Inputs in, Saved& saved) {
+        return wide_variance(saved.keep(in[0]), dims, divisor).to(in[0].dtype());
+      },
+      // The mean has no part in it: what would come through it is the sum of x − mean, which is 0.
+      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const Tensor& from = saved[0];
+        const double factor = from.numel() == 0 ? 0 : 2 / divisor;
+        return {(from - mean(from, dims, true)) * (dy * factor)};
+      });
+  return without_dims("var", variance, x.shape(), dims, keepdim);
+}
+
+// The variance is never rounded to f32, whose range is too small for squares of 1e20 or 1e-25.
+Tensor stddev(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool keepdim) {
+  const double divisor = divisor_of("stddev", x, dims, unbiased);
+  const Tensor deviation = apply(
+      "stddev", {x},
+      [=](Inputs in, Saved& saved) {
+        const Tensor y = sqrt(wide_variance(saved.keep(in[0]), dims, divisor));
+        return saved.keep(y.to(in[0].dtype()));
+      },
+      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const Tensor &from = saved[0], &y = saved[1], zero = eq(y, 0);
+        const Tensor slope = dy / (masked_fill(y, zero, 1) * divisor);
+        return {(from - mean(from, dims, true)) * masked_fill(slope, zero, 0)};
+      });
+  return without_dims("stddev", deviation, x.shape(), dims, keepdim);
+}
+
+}  // namespace tapegrad
