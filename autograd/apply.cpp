@@ -27,16 +27,16 @@ class Recording {
   Recording(std::string_view name, Inputs inputs)
       : name_(name), inputs_(inputs), checkpoint_(live_tapes().running_checkpoint) {
     Needs any;
-    for (TapeRecord* tape : live_tapes().recording()) {
-      Needs needs = tape->needs_of(inputs);
-      if (std::find(needs.begin(), needs.end(), true) == needs.end()) continue;
-      any.resize(inputs.size());
+    live_tapes().for_each_recording([&](TapeRecord& tape) {
+      const Needs needs = tape.needs_of(inputs);
+      if (std::find(needs.begin(), needs.end(), true) == needs.end()) return;
+      if (any.empty()) any = Needs(inputs.size());
       for (std::size_t k = 0; k < needs.size(); ++k) any[k] = any[k] || needs[k];
-      checkable_ = checkable_ || tape->options.checkable;
+      checkable_ = checkable_ || tape.options.checkable;
       has_inner_tape_ =
-          has_inner_tape_ || (checkpoint_ != nullptr && checkpoint_->is_older_than(tape));
-      tapes_.push_back({tape, std::move(needs)});
-    }
+          has_inner_tape_ || (checkpoint_ != nullptr && checkpoint_->is_older_than(&tape));
+      tapes_.push_back({&tape, needs});
+    });
     if (!any.empty()) step_ = std::make_shared<Step>();
     if (checkpoint_ != nullptr) any = checkpoint_->enter(name, any, inputs);
     saved_ = Saved(name, std::move(any));
@@ -127,7 +127,7 @@ class Recording {
   Inputs inputs_;
   RunningCheckpoint* checkpoint_;
   bool checkable_ = false, has_inner_tape_ = false;
-  std::vector<std::pair<TapeRecord*, Needs>> tapes_;
+  InlineVector<std::pair<TapeRecord*, Needs>, 2> tapes_;
   Saved saved_;
   std::shared_ptr<Step> step_;  // null: no tape wants it
 };
@@ -135,7 +135,8 @@ class Recording {
 }  // namespace
 
 const Tensor& Saved::operator[](std::size_t i) const {
-  const Kept& kept = kept_.at(i);
+  check(i < kept_.size(), "[{}] the vjp reads tensor {} of {} that were kept", op_, i, kept_.size());
+  const Kept& kept = kept_[i];
   if (kept.recipe != nullptr) return kept.recipe->result(kept.place);
   if (kept.tensor.defined() && kept.tensor.version() != kept.version) {
     fail(
@@ -179,15 +180,8 @@ std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, ForwardMany
 
 Tensor apply(std::string_view name, std::initializer_list<Tensor> inputs, Forward forward, Vjp vjp,
              OpOptions options) {
-  return apply_many(
-      name, Inputs(inputs.begin(), inputs.size()),
-      [forward = std::move(forward)](Inputs in, Saved& saved) {
-        return std::vector{forward(in, saved)};
-      },
-      [vjp = std::move(vjp)](Inputs dys, const Saved& saved, const Needs& needs) {
-        return vjp(dys[0], saved, needs);
-      },
-      std::move(options))[0];
+  return apply_many(name, Inputs(inputs.begin(), inputs.size()), std::move(forward.many),
+                    std::move(vjp.many), std::move(options))[0];
 }
 
 }  // namespace tapegrad

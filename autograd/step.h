@@ -24,7 +24,8 @@ struct Step {
   }
 
   std::string_view name;
-  std::vector<Slot> inputs, outputs;
+  InlineVector<Slot, 3> inputs;
+  InlineVector<Slot, 1> outputs;
   Saved saved;
   VjpMany vjp;
   AddVjp add;  // or none
@@ -62,11 +63,21 @@ struct LiveTapes {
   std::size_t first_active = 0;
   RunningCheckpoint* running_checkpoint = nullptr;  // the checkpoint that runs, if one does
 
-  // The tapes that would record an op that runs now.
-  std::vector<TapeRecord*> recording() const;
+  // Calls see(tape) with each tape that would record an op that runs now.
+  template <class See>
+  void for_each_recording(const See& see) const {
+    for (std::size_t i = first_active; i < tapes.size(); ++i) {
+      if (tapes[i] != nullptr && !tapes[i]->running && !tapes[i]->spent) see(*tapes[i]);
+    }
+  }
+  bool is_recording() const {
+    bool some = false;
+    for_each_recording([&](const TapeRecord&) { some = true; });
+    return some;
+  }
   // True if gradients must be added up with ops. A checkpoint that runs again calls the ops that it
   // called when a tape recorded them.
-  bool somebody_records() const { return running_checkpoint != nullptr || !recording().empty(); }
+  bool somebody_records() const { return running_checkpoint != nullptr || is_recording(); }
 };
 LiveTapes& live_tapes();
 

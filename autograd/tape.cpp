@@ -1,7 +1,6 @@
 #include "tapegrad/autograd/tape.h"
 
 #include <algorithm>
-#include <iterator>
 #include <mutex>
 
 #include "tapegrad/autograd/finite.h"
@@ -86,7 +85,7 @@ void add_gradients(const Step& step, const Needs& needs, Grads& dxs, GradMap& gr
 void run_vjp(const TapeRecord& tape, std::size_t i, const Needs& needs, GradMap& grads,
              const Ids& wanted) {
   const Step& step = *tape.steps[i];
-  std::vector<Tensor> dys;
+  InlineVector<Tensor, 2> dys;
   bool reached = false;
   for (const Step::Slot& output : step.outputs) {
     const auto it = grads.find(output.id);
@@ -100,7 +99,7 @@ void run_vjp(const TapeRecord& tape, std::size_t i, const Needs& needs, GradMap&
   }
 
   ProfiledOp profiled(step.name, true);
-  profiled.is_of(step.outputs.front().id);
+  profiled.is_of(step.outputs[0].id);
   profiled.touches(dys);
   const auto sum = step.add ? grads.find(step.inputs[0].id) : grads.end();
   if (sum != grads.end() && !live_tapes().somebody_records()) {
@@ -114,7 +113,7 @@ void run_vjp(const TapeRecord& tape, std::size_t i, const Needs& needs, GradMap&
   step.saved.forget_made();
   profiled.touches(dxs);
   if (tape.options.check_finite) check_finite_gradients(tape, i, dys, dxs);
-  dys.clear();
+  dys = {};
   add_gradients(step, needs, dxs, grads);
 }
 
@@ -195,7 +194,7 @@ void walk(TapeRecord& tape, GradMap& grads, bool keep, const std::vector<Needs>&
     run_vjp(tape, i, needs[i], grads, wanted);
     after_step(i);
     if (keep) continue;
-    if (!tape.recipes.empty()) tape.recipes.erase(step->outputs.front().id);
+    if (!tape.recipes.empty()) tape.recipes.erase(step->outputs[0].id);
     step.reset();
   }
 }
@@ -205,14 +204,6 @@ void walk(TapeRecord& tape, GradMap& grads, bool keep, const std::vector<Needs>&
 LiveTapes& live_tapes() {
   thread_local LiveTapes live;
   return live;
-}
-
-std::vector<TapeRecord*> LiveTapes::recording() const {
-  std::vector<TapeRecord*> result;
-  std::copy_if(tapes.begin() + static_cast<std::ptrdiff_t>(first_active), tapes.end(),
-               std::back_inserter(result),
-               [](const TapeRecord* t) { return t != nullptr && !t->running && !t->spent; });
-  return result;
 }
 
 Needs TapeRecord::needs_of(Inputs inputs) const {
@@ -228,13 +219,14 @@ std::shared_ptr<Recipe> TapeRecord::recipe_of(const Tensor& t) const {
 
 void TapeRecord::add(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needed,
                      const std::shared_ptr<Recipe>& recipe) {
-  for (const Tensor& t : inputs) {
-    if (tracks(t) && !results.count(t.id())) leaves.emplace(t.id(), t);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& t = inputs[i];
+    if (needed[i] && !results.count(t.id())) leaves.emplace(t.id(), t);
   }
   for (const Step::Slot& output : step->outputs) results.insert(output.id);
   steps.push_back(step);
   needs.push_back(needed);
-  if (recipe != nullptr) recipes.emplace(step->outputs.front().id, recipe);
+  if (recipe != nullptr) recipes.emplace(step->outputs[0].id, recipe);
 }
 
 Tape::Tape(TapeOptions options) : record_(std::make_unique<TapeRecord>()) {
