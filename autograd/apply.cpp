@@ -39,14 +39,14 @@ class Recording {
     });
     if (!any.empty()) step_ = std::make_shared<Step>();
     if (checkpoint_ != nullptr) any = checkpoint_->enter(name, any, inputs);
-    saved_ = Saved(name, std::move(any));
+    saved() = Saved(name, any);
   }
 
   // Runs `forward` with nothing recorded.
   std::vector<Tensor> run(const ForwardMany& forward) {
     const TapePause pause;
     try {
-      return forward(inputs_, saved_);
+      return forward(inputs_, saved());
     } catch (const Error& error) {
       const std::string_view text = error.what();
       if (text.substr(0, 1) == "[") throw;
@@ -65,9 +65,8 @@ class Recording {
     if (options.cheap && step_ != nullptr) check_cheap(outputs);
     if (!options.cheap) use_recipes();
     if (checkpoint_ != nullptr)
-      checkpoint_->leave(saved_, vjp, has_inner_tape_ ? nullptr : step_.get());
+      checkpoint_->leave(saved(), vjp, has_inner_tape_ ? nullptr : step_.get());
     if (step_ == nullptr) return;
-    step_->saved = std::move(saved_);
     step_->vjp = std::move(vjp);
     step_->add = std::move(options.add);
     if (checkable_) step_->input_tensors.assign(inputs_.begin(), inputs_.end());
@@ -77,20 +76,22 @@ class Recording {
   }
 
  private:
+  Saved& saved() { return step_ != nullptr ? step_->saved : saved_; }
+
   void fill_slots(Inputs outputs) {
     step_->name = name_;
-    for (const Tensor& t : inputs_) step_->inputs.push_back(Step::slot_of(t));
+    for (const Tensor& t : inputs_) step_->add_input(t);
     for (const Tensor& t : outputs) {
       for (const Tensor& input : inputs_) {
         check(!t.defined() || !input.defined() || input.id() != t.id(),
               "[{}] the forward returned one of its inputs: return its alias()", name_);
       }
-      step_->outputs.push_back(Step::slot_of(t));
+      step_->add_output(t);
     }
   }
 
   void check_cheap(Inputs outputs) const {
-    const auto& kept = saved_.kept();
+    const auto& kept = step_->saved.kept();
     bool all_kept = outputs.size() == 1 && kept.size() >= inputs_.size();
     for (std::size_t i = 0; all_kept && i < inputs_.size(); ++i) {
       const Tensor &a = kept[i].tensor, &b = inputs_[i];
@@ -102,7 +103,7 @@ class Recording {
 
   // Keeps a recipe, not the data, for each tensor that is the output of a cheap step.
   void use_recipes() {
-    for (Saved::Kept& kept : saved_.kept()) {
+    for (Saved::Kept& kept : saved().kept()) {
       for (const auto& [tape, needs] : tapes_) {
         if (!kept.tensor.defined() || kept.recipe != nullptr) break;
         kept.recipe = tape->recipe_of(kept.tensor);
@@ -128,8 +129,8 @@ class Recording {
   RunningCheckpoint* checkpoint_;
   bool checkable_ = false, has_inner_tape_ = false;
   InlineVector<std::pair<TapeRecord*, Needs>, 2> tapes_;
-  Saved saved_;
   std::shared_ptr<Step> step_;  // null: no tape wants it
+  Saved saved_;                 // if there is no step
 };
 
 }  // namespace

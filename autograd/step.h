@@ -1,9 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "tapegrad/autograd/apply.h"
@@ -19,8 +19,13 @@ struct Step {
     Shape shape;
     DType dtype = DType::f32;
   };
-  static Slot slot_of(const Tensor& t) {
-    return t.defined() ? Slot{t.id(), t.shape(), t.dtype()} : Slot{};
+  void add_input(const Tensor& t) {
+    inputs.push_back({});
+    describe(t, inputs.back());
+  }
+  void add_output(const Tensor& t) {
+    outputs.push_back({});
+    describe(t, outputs.back());
   }
 
   std::string_view name;
@@ -33,6 +38,35 @@ struct Step {
   // tapes.
   ForwardMany forward;
   std::vector<Tensor> input_tensors;
+
+ private:
+  static void describe(const Tensor& t, Slot& slot) {
+    if (!t.defined()) return;
+    slot.id = t.id();
+    slot.shape = t.shape();
+    slot.dtype = t.dtype();
+  }
+};
+
+// The ids of a tape's results, ascending. A new result is nearly always the newest tensor.
+class ResultIds {
+ public:
+  void insert(std::uint64_t id) {
+    if (ids_.empty() || id > ids_.back()) return ids_.push_back(id);
+    const auto place = std::lower_bound(ids_.begin(), ids_.end(), id);
+    if (*place != id) ids_.insert(place, id);
+  }
+  std::size_t size() const { return ids_.size(); }
+  // From 0 on; size() if the id is not there.
+  std::size_t place_of(std::uint64_t id) const {
+    const auto place = std::lower_bound(ids_.begin(), ids_.end(), id);
+    return place != ids_.end() && *place == id ? static_cast<std::size_t>(place - ids_.begin())
+                                               : ids_.size();
+  }
+  bool contains(std::uint64_t id) const { return place_of(id) < ids_.size(); }
+
+ private:
+  std::vector<std::uint64_t> ids_;
 };
 
 struct TapeRecord {
@@ -41,13 +75,13 @@ struct TapeRecord {
   bool spent = false;                        // has run backward and freed what was saved
   std::vector<std::shared_ptr<Step>> steps;  // oldest first; freed steps are null
   std::vector<Needs> needs;  // of each step: which inputs' gradients this tape wants
-  std::unordered_set<std::uint64_t> results;
+  ResultIds results;
   std::unordered_map<std::uint64_t, std::shared_ptr<Recipe>> recipes;  // of results of cheap steps
   // The tracked tensors that ops used and that are not results of recorded ops.
   std::unordered_map<std::uint64_t, Tensor> leaves;
 
   bool tracks(const Tensor& t) const {
-    return t.defined() && (t.requires_grad() || results.count(t.id()) || leaves.count(t.id()));
+    return t.defined() && (t.requires_grad() || results.contains(t.id()) || leaves.count(t.id()));
   }
   Needs needs_of(Inputs inputs) const;
   // The recipe for t as it is now, or null.
