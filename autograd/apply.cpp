@@ -136,7 +136,8 @@ class Recording {
 }  // namespace
 
 const Tensor& Saved::operator[](std::size_t i) const {
-  check(i < kept_.size(), "[{}] the vjp reads tensor {} of {} that were kept", op_, i, kept_.size());
+  check(i < kept_.size(), "[{}] the vjp reads tensor {} of {} that were kept", op_, i,
+        kept_.size());
   const Kept& kept = kept_[i];
   if (kept.recipe != nullptr) return kept.recipe->result(kept.place);
   if (kept.tensor.defined() && kept.tensor.version() != kept.version) {

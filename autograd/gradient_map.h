@@ -12,8 +12,7 @@ namespace tapegrad {
 // of other tensors by their ids. The tape records nothing while this lives.
 class GradientMap {
  public:
-  explicit GradientMap(const ResultIds& results)
-      : results_(results), of_results_(results.size()) {}
+  explicit GradientMap(const ResultIds& results) : results_(results), of_results_(results.size()) {}
 
   // The gradient of the tensor of that id, undefined if there was none.
   Tensor& operator[](std::uint64_t id) {

@@ -39,7 +39,7 @@ void accumulate(Tensor& sum, const Tensor& term) {
 
 // The gradients that backward starts from: the roots'.
 GradientMap seed(const TapeRecord& tape, const std::vector<Tensor>& roots,
-             const BackwardOptions& options) {
+                 const BackwardOptions& options) {
   check(!tape.spent,
         "[backward] this tape has run backward and freed what it had saved; to run it twice, pass "
         "{{.keep = true}} the first time");
@@ -279,7 +279,8 @@ void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& opt
   auto& leaves = record_->leaves;
   GradientMap grads = seed(*record_, roots, options);
   for (const Tensor& root : roots) {
-    if (root.requires_grad() && !record_->results.contains(root.id())) leaves.emplace(root.id(), root);
+    if (root.requires_grad() && !record_->results.contains(root.id()))
+      leaves.emplace(root.id(), root);
   }
   CompleteGradients complete(*record_, grads, options);
   walk(*record_, grads, options.keep, record_->needs, {},

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,9 @@ class InlineVector {
     if (size_ < N) {
       few_[size_] = std::move(value);
     } else {
-      if (size_ == N) many_.assign(few_.begin(), few_.end());
+      if (size_ == N) {  // nothing is held twice
+        many_.assign(std::make_move_iterator(few_.begin()), std::make_move_iterator(few_.end()));
+      }
       many_.push_back(std::move(value));
     }
     ++size_;

@@ -271,7 +271,8 @@ Tensor sigmoid(const Tensor& x) {
         return times_slope(
             "sigmoid_backward", dy, y,
             [](const Tensor& d, const Tensor& v) {
-              return zip("sigmoid_backward", d, v, [](auto e, auto u) { return e * (u * (1 - u)); });
+              return zip("sigmoid_backward", d, v,
+                         [](auto e, auto u) { return e * (u * (1 - u)); });
             },
             [](const Tensor& v) { return 1.0 - v * 2.0; });
       });
