@@ -59,36 +59,24 @@ Largest largest(const ConvGeometry& g, const Tensor& x) {
     T* values = found.values.mutable_data<T>();
     auto* indices = found.indices.mutable_data<std::int32_t>();
     const bool two = g.taps.h == 2 && g.taps.w == 2 && g.dilation.h == 1 && g.dilation.w == 1;
-    // The usual window of 2 × 2, where a row of windows lies in x.
-    const auto of_four = [width = g.size.w](const T* plane, std::int64_t first) {
-      constexpr std::integral_constant<std::int64_t, 2> pair;
-      constexpr std::integral_constant<std::int64_t, 1> next;
-      return largest_in(plane, first, pair, width, pair, next);
-    };
-    const auto is_whole = [](const auto& taps) { return taps.second - taps.first == 2; };
-    const bool whole_columns = two && std::all_of(columns.begin(), columns.end(), is_whole);
     const auto one = [&](const T* plane, std::int64_t r, std::int64_t t) {
       const auto [i0, i1] = rows[static_cast<std::size_t>(r)];
       const auto [j0, j1] = columns[static_cast<std::size_t>(t)];
       if (i0 == i1 || j0 == j1) return std::int64_t{-1};
       const std::int64_t top = r * g.stride.h - g.padding.h + i0 * g.dilation.h;
       const std::int64_t left = t * g.stride.w - g.padding.w + j0 * g.dilation.w;
-      return largest_in(plane, top * g.size.w + left, i1 - i0, g.dilation.h * g.size.w, j1 - j0,
-                        g.dilation.w);
+      const std::int64_t first = top * g.size.w + left, width = g.size.w;
+      if (two && i1 - i0 == 2 && j1 - j0 == 2) {
+        constexpr std::integral_constant<std::int64_t, 2> pair;
+        return largest_in(plane, first, pair, width, pair,
+                          std::integral_constant<std::int64_t, 1>{});
+      }
+      return largest_in(plane, first, i1 - i0, g.dilation.h * width, j1 - j0, g.dilation.w);
     };
     parallel_for(g.batch * g.channels, plane_grain(g, 1), [&](auto first, auto last) {
       for (std::int64_t p = first, to = first * g.places(); p < last; ++p) {
         const T* plane = from + p * g.size.h * g.size.w;
         for (std::int64_t r = 0; r < g.out_size.h; ++r) {
-          if (whole_columns && is_whole(rows[static_cast<std::size_t>(r)])) {
-            const std::int64_t left = (r * g.stride.h - g.padding.h) * g.size.w - g.padding.w;
-            for (std::int64_t t = 0; t < g.out_size.w; ++t, ++to) {
-              const std::int64_t at = of_four(plane, left + t * g.stride.w);
-              values[to] = plane[at];
-              indices[to] = static_cast<std::int32_t>(at);
-            }
-            continue;
-          }
           for (std::int64_t t = 0; t < g.out_size.w; ++t, ++to) {
             const std::int64_t at = one(plane, r, t);
             values[to] = at < 0 ? -std::numeric_limits<T>::infinity() : plane[at];
