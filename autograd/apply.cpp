@@ -27,26 +27,26 @@ class Recording {
   Recording(std::string_view name, Inputs inputs)
       : name_(name), inputs_(inputs), checkpoint_(live_tapes().running_checkpoint) {
     Needs any;
-    for (TapeRecord* tape : live_tapes().recording()) {
-      Needs needs = tape->needs_of(inputs);
-      if (std::find(needs.begin(), needs.end(), true) == needs.end()) continue;
-      any.resize(inputs.size());
+    live_tapes().for_each_recording([&](TapeRecord& tape) {
+      const Needs needs = tape.needs_of(inputs);
+      if (std::find(needs.begin(), needs.end(), true) == needs.end()) return;
+      if (any.empty()) any = Needs(inputs.size());
       for (std::size_t k = 0; k < needs.size(); ++k) any[k] = any[k] || needs[k];
-      checkable_ = checkable_ || tape->options.checkable;
+      checkable_ = checkable_ || tape.options.checkable;
       has_inner_tape_ =
-          has_inner_tape_ || (checkpoint_ != nullptr && checkpoint_->is_older_than(tape));
-      tapes_.push_back({tape, std::move(needs)});
-    }
+          has_inner_tape_ || (checkpoint_ != nullptr && checkpoint_->is_older_than(&tape));
+      tapes_.push_back({&tape, needs});
+    });
     if (!any.empty()) step_ = std::make_shared<Step>();
     if (checkpoint_ != nullptr) any = checkpoint_->enter(name, any, inputs);
-    saved_ = Saved(name, std::move(any));
+    saved() = Saved(name, any);
   }
 
   // Runs `forward` with nothing recorded.
   std::vector<Tensor> run(const ForwardMany& forward) {
     const TapePause pause;
     try {
-      return forward(inputs_, saved_);
+      return forward(inputs_, saved());
     } catch (const Error& error) {
       const std::string_view text = error.what();
       if (text.substr(0, 1) == "[") throw;
@@ -65,9 +65,8 @@ class Recording {
     if (options.cheap && step_ != nullptr) check_cheap(outputs);
     if (!options.cheap) use_recipes();
     if (checkpoint_ != nullptr)
-      checkpoint_->leave(saved_, vjp, has_inner_tape_ ? nullptr : step_.get());
+      checkpoint_->leave(saved(), vjp, has_inner_tape_ ? nullptr : step_.get());
     if (step_ == nullptr) return;
-    step_->saved = std::move(saved_);
     step_->vjp = std::move(vjp);
     step_->add = std::move(options.add);
     if (checkable_) step_->input_tensors.assign(inputs_.begin(), inputs_.end());
@@ -77,20 +76,22 @@ class Recording {
   }
 
  private:
+  Saved& saved() { return step_ != nullptr ? step_->saved : saved_; }
+
   void fill_slots(Inputs outputs) {
     step_->name = name_;
-    for (const Tensor& t : inputs_) step_->inputs.push_back(Step::slot_of(t));
+    for (const Tensor& t : inputs_) step_->add_input(t);
     for (const Tensor& t : outputs) {
       for (const Tensor& input : inputs_) {
         check(!t.defined() || !input.defined() || input.id() != t.id(),
               "[{}] the forward returned one of its inputs: return its alias()", name_);
       }
-      step_->outputs.push_back(Step::slot_of(t));
+      step_->add_output(t);
     }
   }
 
   void check_cheap(Inputs outputs) const {
-    const auto& kept = saved_.kept();
+    const auto& kept = step_->saved.kept();
     bool all_kept = outputs.size() == 1 && kept.size() >= inputs_.size();
     for (std::size_t i = 0; all_kept && i < inputs_.size(); ++i) {
       const Tensor &a = kept[i].tensor, &b = inputs_[i];
@@ -102,7 +103,7 @@ class Recording {
 
   // Keeps a recipe, not the data, for each tensor that is the output of a cheap step.
   void use_recipes() {
-    for (Saved::Kept& kept : saved_.kept()) {
+    for (Saved::Kept& kept : saved().kept()) {
       for (const auto& [tape, needs] : tapes_) {
         if (!kept.tensor.defined() || kept.recipe != nullptr) break;
         kept.recipe = tape->recipe_of(kept.tensor);
@@ -127,15 +128,17 @@ class Recording {
   Inputs inputs_;
   RunningCheckpoint* checkpoint_;
   bool checkable_ = false, has_inner_tape_ = false;
-  std::vector<std::pair<TapeRecord*, Needs>> tapes_;
-  Saved saved_;
+  InlineVector<std::pair<TapeRecord*, Needs>, 2> tapes_;
   std::shared_ptr<Step> step_;  // null: no tape wants it
+  Saved saved_;                 // if there is no step
 };
 
 }  // namespace
 
 const Tensor& Saved::operator[](std::size_t i) const {
-  const Kept& kept = kept_.at(i);
+  check(i < kept_.size(), "[{}] the vjp reads tensor {} of {} that were kept", op_, i,
+        kept_.size());
+  const Kept& kept = kept_[i];
   if (kept.recipe != nullptr) return kept.recipe->result(kept.place);
   if (kept.tensor.defined() && kept.tensor.version() != kept.version) {
     fail(
@@ -179,15 +182,8 @@ std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, ForwardMany
 
 Tensor apply(std::string_view name, std::initializer_list<Tensor> inputs, Forward forward, Vjp vjp,
              OpOptions options) {
-  return apply_many(
-      name, Inputs(inputs.begin(), inputs.size()),
-      [forward = std::move(forward)](Inputs in, Saved& saved) {
-        return std::vector{forward(in, saved)};
-      },
-      [vjp = std::move(vjp)](Inputs dys, const Saved& saved, const Needs& needs) {
-        return vjp(dys[0], saved, needs);
-      },
-      std::move(options))[0];
+  return apply_many(name, Inputs(inputs.begin(), inputs.size()), std::move(forward.many),
+                    std::move(vjp.many), std::move(options))[0];
 }
 
 }  // namespace tapegrad

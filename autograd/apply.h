@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/base/inline_vector.h"
 
 namespace tapegrad {
 
 // Everything that a writer of ops needs; docs/add-an-op.md walks through an example.
 
-// Element i is true if the gradient of input i is asked for.
-using Needs = std::vector<bool>;
+// Element i is 1 if the gradient of input i is asked for, else 0.
+using Needs = InlineVector<std::uint8_t, 8>;
 
 class Recipe;
 
@@ -41,28 +42,50 @@ class Saved {
 
   // The rest is for the tape.
   struct Kept {
-    Tensor tensor;
-    std::uint32_t version;
+    Tensor tensor = {};
+    std::uint32_t version = 0;
     std::shared_ptr<Recipe> recipe = nullptr;  // in place of the tensor, with the place of its
     std::size_t place = 0;                     // result
   };
-  std::vector<Kept>& kept() { return kept_; }
-  const std::vector<Kept>& kept() const { return kept_; }
+  using AllKept = InlineVector<Kept, 2>;
+  AllKept& kept() { return kept_; }
+  const AllKept& kept() const { return kept_; }
   // Frees what recipes have made for this step.
   void forget_made() const;
 
  private:
   std::string_view op_;
   Needs needs_;
-  std::vector<Kept> kept_;
+  AllKept kept_;
 };
 
-// forward: inputs → output. Runs unrecorded, so that it may use ops.
-using Forward = std::function<Tensor(Inputs, Saved&)>;
-// vjp: the gradient dy of the output → the gradients of the inputs, in their order, each of its
-// input's shape and dtype; undefined where `needs` is false or the gradient is zero. It is written
-// with ops: a live outer tape records them, and so differentiates the gradient.
-using Vjp = std::function<Grads(const Tensor& dy, const Saved&, const Needs&)>;
+// forward: inputs → outputs. Runs unrecorded, so that it may use ops.
+using ForwardMany = std::function<std::vector<Tensor>(Inputs, Saved&)>;
+// vjp: the gradients dys of the outputs → the gradients of the inputs, in their order, each of its
+// input's shape and dtype; undefined where `needs` is false or the gradient is zero. dys[i] is
+// undefined if output i had no influence. It is written with ops: a live outer tape records them,
+// and so differentiates the gradient.
+using VjpMany = std::function<Grads(Inputs dys, const Saved&, const Needs&)>;
+
+// The same for one output: any function Tensor(Inputs, Saved&), and any function
+// Grads(const Tensor& dy, const Saved&, const Needs&).
+struct Forward {
+  template <class F>
+  Forward(F forward)
+      : many([f = std::move(forward)](Inputs in, Saved& saved) {
+          return std::vector{f(in, saved)};
+        }) {}
+  ForwardMany many;
+};
+struct Vjp {
+  Vjp() = default;
+  template <class F>
+  Vjp(F vjp)
+      : many([f = std::move(vjp)](Inputs dys, const Saved& saved, const Needs& needs) {
+          return f(dys[0], saved, needs);
+        }) {}
+  VjpMany many;
+};
 // Adds the gradient of input 0, the only one, to `sum`, in place: exactly what the vjp returns.
 using AddVjp = std::function<void(const Tensor& dy, const Saved&, Tensor& sum)>;
 
@@ -82,9 +105,7 @@ struct OpOptions {
 Tensor apply(std::string_view name, std::initializer_list<Tensor> inputs, Forward forward, Vjp vjp,
              OpOptions options = {});
 
-// The same for any number of inputs and outputs. dys[i] is undefined if output i had no influence.
-using ForwardMany = std::function<std::vector<Tensor>(Inputs, Saved&)>;
-using VjpMany = std::function<Grads(Inputs dys, const Saved&, const Needs&)>;
+// The same for any number of inputs and outputs.
 std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, ForwardMany forward,
                                VjpMany vjp, OpOptions options = {});
 

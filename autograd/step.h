@@ -1,9 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "tapegrad/autograd/apply.h"
@@ -19,12 +19,18 @@ struct Step {
     Shape shape;
     DType dtype = DType::f32;
   };
-  static Slot slot_of(const Tensor& t) {
-    return t.defined() ? Slot{t.id(), t.shape(), t.dtype()} : Slot{};
+  void add_input(const Tensor& t) {
+    inputs.push_back({});
+    describe(t, inputs.back());
+  }
+  void add_output(const Tensor& t) {
+    outputs.push_back({});
+    describe(t, outputs.back());
   }
 
   std::string_view name;
-  std::vector<Slot> inputs, outputs;
+  InlineVector<Slot, 3> inputs;
+  InlineVector<Slot, 1> outputs;
   Saved saved;
   VjpMany vjp;
   AddVjp add;  // or none
@@ -32,6 +38,35 @@ struct Step {
   // tapes.
   ForwardMany forward;
   std::vector<Tensor> input_tensors;
+
+ private:
+  static void describe(const Tensor& t, Slot& slot) {
+    if (!t.defined()) return;
+    slot.id = t.id();
+    slot.shape = t.shape();
+    slot.dtype = t.dtype();
+  }
+};
+
+// The ids of a tape's results, ascending. A new result is nearly always the newest tensor.
+class ResultIds {
+ public:
+  void insert(std::uint64_t id) {
+    if (ids_.empty() || id > ids_.back()) return ids_.push_back(id);
+    const auto place = std::lower_bound(ids_.begin(), ids_.end(), id);
+    if (*place != id) ids_.insert(place, id);
+  }
+  std::size_t size() const { return ids_.size(); }
+  // From 0 on; size() if the id is not there.
+  std::size_t place_of(std::uint64_t id) const {
+    const auto place = std::lower_bound(ids_.begin(), ids_.end(), id);
+    return place != ids_.end() && *place == id ? static_cast<std::size_t>(place - ids_.begin())
+                                               : ids_.size();
+  }
+  bool contains(std::uint64_t id) const { return place_of(id) < ids_.size(); }
+
+ private:
+  std::vector<std::uint64_t> ids_;
 };
 
 struct TapeRecord {
@@ -40,13 +75,13 @@ struct TapeRecord {
   bool spent = false;                        // has run backward and freed what was saved
   std::vector<std::shared_ptr<Step>> steps;  // oldest first; freed steps are null
   std::vector<Needs> needs;  // of each step: which inputs' gradients this tape wants
-  std::unordered_set<std::uint64_t> results;
+  ResultIds results;
   std::unordered_map<std::uint64_t, std::shared_ptr<Recipe>> recipes;  // of results of cheap steps
   // The tracked tensors that ops used and that are not results of recorded ops.
   std::unordered_map<std::uint64_t, Tensor> leaves;
 
   bool tracks(const Tensor& t) const {
-    return t.defined() && (t.requires_grad() || results.count(t.id()) || leaves.count(t.id()));
+    return t.defined() && (t.requires_grad() || results.contains(t.id()) || leaves.count(t.id()));
   }
   Needs needs_of(Inputs inputs) const;
   // The recipe for t as it is now, or null.
@@ -62,11 +97,21 @@ struct LiveTapes {
   std::size_t first_active = 0;
   RunningCheckpoint* running_checkpoint = nullptr;  // the checkpoint that runs, if one does
 
-  // The tapes that would record an op that runs now.
-  std::vector<TapeRecord*> recording() const;
+  // Calls see(tape) with each tape that would record an op that runs now.
+  template <class See>
+  void for_each_recording(const See& see) const {
+    for (std::size_t i = first_active; i < tapes.size(); ++i) {
+      if (tapes[i] != nullptr && !tapes[i]->running && !tapes[i]->spent) see(*tapes[i]);
+    }
+  }
+  bool is_recording() const {
+    bool some = false;
+    for_each_recording([&](const TapeRecord&) { some = true; });
+    return some;
+  }
   // True if gradients must be added up with ops. A checkpoint that runs again calls the ops that it
   // called when a tape recorded them.
-  bool somebody_records() const { return running_checkpoint != nullptr || !recording().empty(); }
+  bool somebody_records() const { return running_checkpoint != nullptr || is_recording(); }
 };
 LiveTapes& live_tapes();
 

@@ -1,10 +1,10 @@
 #include "tapegrad/autograd/tape.h"
 
 #include <algorithm>
-#include <iterator>
 #include <mutex>
 
 #include "tapegrad/autograd/finite.h"
+#include "tapegrad/autograd/gradient_map.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
@@ -14,7 +14,6 @@ namespace tapegrad {
 namespace {
 
 using Ids = std::unordered_set<std::uint64_t>;
-using GradMap = std::unordered_map<std::uint64_t, Tensor>;
 
 void drop_ended_tapes() {
   LiveTapes& live = live_tapes();
@@ -38,15 +37,15 @@ void accumulate(Tensor& sum, const Tensor& term) {
   }
 }
 
-// The gradients that backward starts from, by the roots' ids.
-GradMap seed(const TapeRecord& tape, const std::vector<Tensor>& roots,
-             const BackwardOptions& options) {
+// The gradients that backward starts from: the roots'.
+GradientMap seed(const TapeRecord& tape, const std::vector<Tensor>& roots,
+                 const BackwardOptions& options) {
   check(!tape.spent,
         "[backward] this tape has run backward and freed what it had saved; to run it twice, pass "
         "{{.keep = true}} the first time");
   check(options.seeds.empty() || options.seeds.size() == roots.size(),
         "[backward] {} roots but {} seeds", roots.size(), options.seeds.size());
-  GradMap grads;
+  GradientMap grads(tape.results);
   for (std::size_t i = 0; i < roots.size(); ++i) {
     const Tensor& root = roots[i];
     check(tape.tracks(root),
@@ -69,7 +68,7 @@ GradMap seed(const TapeRecord& tape, const std::vector<Tensor>& roots,
 }
 
 // Adds the gradients that the vjp returns to those of the step's inputs.
-void add_gradients(const Step& step, const Needs& needs, Grads& dxs, GradMap& grads) {
+void add_gradients(const Step& step, const Needs& needs, Grads& dxs, GradientMap& grads) {
   check(dxs.size() == step.inputs.size(), "[{}] the vjp returned {} gradients for {} inputs",
         step.name, dxs.size(), step.inputs.size());
   for (std::size_t i = 0; i < dxs.size(); ++i) {
@@ -83,38 +82,40 @@ void add_gradients(const Step& step, const Needs& needs, Grads& dxs, GradMap& gr
 }
 
 // Runs the vjp of step i of the tape.
-void run_vjp(const TapeRecord& tape, std::size_t i, const Needs& needs, GradMap& grads,
+void run_vjp(const TapeRecord& tape, std::size_t i, const Needs& needs, GradientMap& grads,
              const Ids& wanted) {
   const Step& step = *tape.steps[i];
-  std::vector<Tensor> dys;
+  InlineVector<Tensor, 2> dys;
   bool reached = false;
   for (const Step::Slot& output : step.outputs) {
-    const auto it = grads.find(output.id);
-    dys.push_back(it == grads.end() ? Tensor() : it->second);
-    if (it == grads.end()) continue;
+    Tensor* dy = grads.find(output.id);
+    if (dy == nullptr) {
+      dys.push_back(Tensor());
+      continue;
+    }
     reached = true;
-    if (!wanted.count(output.id)) grads.erase(it);
+    dys.push_back(wanted.count(output.id) ? *dy : std::exchange(*dy, Tensor()));
   }
   if (!reached || std::find(needs.begin(), needs.end(), true) == needs.end()) {
     return step.saved.forget_made();
   }
 
   ProfiledOp profiled(step.name, true);
-  profiled.is_of(step.outputs.front().id);
+  profiled.is_of(step.outputs[0].id);
   profiled.touches(dys);
-  const auto sum = step.add ? grads.find(step.inputs[0].id) : grads.end();
-  if (sum != grads.end() && !live_tapes().somebody_records()) {
-    if (!sum->second.sole_owner()) sum->second = sum->second.clone();
-    step.add(dys[0], step.saved, sum->second);
+  Tensor* sum = step.add ? grads.find(step.inputs[0].id) : nullptr;
+  if (sum != nullptr && !live_tapes().somebody_records()) {
+    if (!sum->sole_owner()) *sum = sum->clone();
+    step.add(dys[0], step.saved, *sum);
     step.saved.forget_made();
-    if (tape.options.check_finite) check_finite_gradients(tape, i, dys, {&sum->second, 1});
+    if (tape.options.check_finite) check_finite_gradients(tape, i, dys, {sum, 1});
     return;
   }
   Grads dxs = step.vjp(dys, step.saved, needs);
   step.saved.forget_made();
   profiled.touches(dxs);
   if (tape.options.check_finite) check_finite_gradients(tape, i, dys, dxs);
-  dys.clear();
+  dys = {};
   add_gradients(step, needs, dxs, grads);
 }
 
@@ -137,7 +138,7 @@ std::vector<Needs> needs_on_the_way_to(const TapeRecord& tape, const Ids& wanted
 // Hands out each parameter's gradient once no step that is left to walk adds to it.
 class CompleteGradients {
  public:
-  CompleteGradients(const TapeRecord& tape, GradMap& grads, const BackwardOptions& options)
+  CompleteGradients(const TapeRecord& tape, GradientMap& grads, const BackwardOptions& options)
       : tape_(tape), grads_(grads), take_(options.take) {
     if (!take_) return;
     for (std::size_t i = 0; i < tape.steps.size(); ++i) {
@@ -149,11 +150,8 @@ class CompleteGradients {
     if (!take_) return;
     for_parameters(i, [&](const Tensor& parameter) {
       if (--uses_[parameter.id()] > 0) return;
-      const auto gradient = grads_.find(parameter.id());
-      if (gradient == grads_.end()) return;
-      Tensor complete = std::exchange(gradient->second, Tensor());
-      grads_.erase(gradient);
-      take_(parameter, std::move(complete));
+      Tensor* gradient = grads_.find(parameter.id());
+      if (gradient != nullptr) take_(parameter, std::exchange(*gradient, Tensor()));
     });
   }
 
@@ -170,7 +168,7 @@ class CompleteGradients {
   }
 
   const TapeRecord& tape_;
-  GradMap& grads_;
+  GradientMap& grads_;
   const decltype(BackwardOptions::take)& take_;
   std::unordered_map<std::uint64_t, std::int64_t> uses_;
 };
@@ -178,7 +176,7 @@ class CompleteGradients {
 // Walks the steps in reverse, and calls after_step(i) for each. Gradients of results are dropped
 // once used, but for those in `wanted`.
 template <class AfterStep>
-void walk(TapeRecord& tape, GradMap& grads, bool keep, const std::vector<Needs>& needs,
+void walk(TapeRecord& tape, GradientMap& grads, bool keep, const std::vector<Needs>& needs,
           const Ids& wanted, const AfterStep& after_step) {
   struct Running {  // This tape does not record its own backward, and is spent even if that throws.
     TapeRecord& tape;
@@ -195,7 +193,7 @@ void walk(TapeRecord& tape, GradMap& grads, bool keep, const std::vector<Needs>&
     run_vjp(tape, i, needs[i], grads, wanted);
     after_step(i);
     if (keep) continue;
-    if (!tape.recipes.empty()) tape.recipes.erase(step->outputs.front().id);
+    if (!tape.recipes.empty()) tape.recipes.erase(step->outputs[0].id);
     step.reset();
   }
 }
@@ -205,14 +203,6 @@ void walk(TapeRecord& tape, GradMap& grads, bool keep, const std::vector<Needs>&
 LiveTapes& live_tapes() {
   thread_local LiveTapes live;
   return live;
-}
-
-std::vector<TapeRecord*> LiveTapes::recording() const {
-  std::vector<TapeRecord*> result;
-  std::copy_if(tapes.begin() + static_cast<std::ptrdiff_t>(first_active), tapes.end(),
-               std::back_inserter(result),
-               [](const TapeRecord* t) { return t != nullptr && !t->running && !t->spent; });
-  return result;
 }
 
 Needs TapeRecord::needs_of(Inputs inputs) const {
@@ -228,13 +218,16 @@ std::shared_ptr<Recipe> TapeRecord::recipe_of(const Tensor& t) const {
 
 void TapeRecord::add(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needed,
                      const std::shared_ptr<Recipe>& recipe) {
-  for (const Tensor& t : inputs) {
-    if (tracks(t) && !results.count(t.id())) leaves.emplace(t.id(), t);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& t = inputs[i];
+    if (needed[i] && !results.contains(t.id())) leaves.emplace(t.id(), t);
   }
-  for (const Step::Slot& output : step->outputs) results.insert(output.id);
+  for (const Step::Slot& output : step->outputs) {
+    if (output.id != 0) results.insert(output.id);
+  }
   steps.push_back(step);
   needs.push_back(needed);
-  if (recipe != nullptr) recipes.emplace(step->outputs.front().id, recipe);
+  if (recipe != nullptr) recipes.emplace(step->outputs[0].id, recipe);
 }
 
 Tape::Tape(TapeOptions options) : record_(std::make_unique<TapeRecord>()) {
@@ -284,18 +277,19 @@ std::size_t Tape::saved_bytes() const {
 
 void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& options) {
   auto& leaves = record_->leaves;
-  GradMap grads = seed(*record_, roots, options);
+  GradientMap grads = seed(*record_, roots, options);
   for (const Tensor& root : roots) {
-    if (root.requires_grad() && !record_->results.count(root.id())) leaves.emplace(root.id(), root);
+    if (root.requires_grad() && !record_->results.contains(root.id()))
+      leaves.emplace(root.id(), root);
   }
   CompleteGradients complete(*record_, grads, options);
   walk(*record_, grads, options.keep, record_->needs, {},
        [&](std::size_t i) { complete.after_step(i); });
   const std::lock_guard lock(grad_mutex);
   for (auto& [id, leaf] : leaves) {
-    const auto it = grads.find(id);
-    if (it == grads.end() || !leaf.requires_grad()) continue;
-    Tensor gradient = std::exchange(it->second, Tensor());
+    Tensor* found = grads.find(id);
+    if (found == nullptr || !leaf.requires_grad()) continue;
+    Tensor gradient = std::exchange(*found, Tensor());
     if (options.take) {  // of a root that is a parameter itself
       options.take(leaf, std::move(gradient));
       continue;
@@ -319,13 +313,13 @@ Grads Tape::gradient(const std::vector<Tensor>& roots, const std::vector<Tensor>
           t.shape());
     wanted.insert(t.id());
   }
-  GradMap grads = seed(*record_, roots, options);
+  GradientMap grads = seed(*record_, roots, options);
   walk(*record_, grads, options.keep, needs_on_the_way_to(*record_, wanted), wanted,
        [](std::size_t) {});
   Grads result;
   for (const Tensor& t : wrt) {
-    const auto it = grads.find(t.id());
-    result.push_back(it == grads.end() ? Tensor() : it->second);
+    const Tensor* found = grads.find(t.id());
+    result.push_back(found == nullptr ? Tensor() : *found);
   }
   return result;
 }

@@ -316,8 +316,8 @@ std::vector<GradientCheck> check_function(const std::string& name,
   const TapePause pause;
   Step step;
   step.name = name;
-  for (const Tensor& x : inputs) step.inputs.push_back(Step::slot_of(x));
-  step.outputs = {Step::slot_of(f(inputs))};
+  for (const Tensor& x : inputs) step.add_input(x);
+  step.add_output(f(inputs));
   step.input_tensors = inputs;
   step.forward = [&](Inputs in, Saved&) { return std::vector{f(in)}; };
   step.vjp = [&](Inputs dys, const Saved&, const Needs&) {
@@ -356,8 +356,8 @@ std::vector<GradientCheck> check_function(
 
   Step step;
   step.name = name;
-  for (const Tensor& t : start) step.inputs.push_back(Step::slot_of(t));
-  step.outputs = {Step::slot_of(f())};
+  for (const Tensor& t : start) step.add_input(t);
+  step.add_output(f());
   step.input_tensors = start;
   std::vector<Tensor> at = start;  // where the vjp is taken
   step.forward = [&](Inputs in, Saved&) {

@@ -20,9 +20,10 @@ bool faster_by_onednn(const Gemm<float>& g) {
   // Describing a small product to oneDNN takes longer than computing it. One row is a matrix times
   // a vector, which OpenBLAS has a function for.
   if (g.m == 1 || g.m * g.n * g.k < kUncutWork) return false;
-  // Weights' gradients of many rows: OpenBLAS reads both operands along their columns faster.
-  constexpr std::int64_t kManyRows = 2048;
-  return !(g.ta && g.k >= kManyRows);
+  // Weights' gradients of many rows: OpenBLAS reads both operands along their columns faster,
+  // unless the weight is small.
+  constexpr std::int64_t kManyRows = 2048, kSmall = 128 * 256;
+  return !(g.ta && g.k >= kManyRows && g.m * g.n > kSmall);
 }
 
 // A library is tried once before it is used: a version or a kernel that multiplies wrongly would

@@ -1,12 +1,14 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 
+#include <array>
+
 namespace tapegrad {
 namespace {
 
 // Strides of a contiguous tensor of `shape`, aligned to the last `rank` dimensions of a broadcast;
 // 0 where the tensor is stretched.
-std::vector<std::int64_t> broadcast_strides(const Shape& shape, int rank) {
-  std::vector<std::int64_t> strides(static_cast<std::size_t>(rank), 0);
+std::array<std::int64_t, Shape::kMaxRank> broadcast_strides(const Shape& shape, int rank) {
+  std::array<std::int64_t, Shape::kMaxRank> strides{};
   std::int64_t stride = 1;
   for (int i = 1; i <= shape.rank(); ++i) {
     if (shape[-i] != 1) strides[static_cast<std::size_t>(rank - i)] = stride;

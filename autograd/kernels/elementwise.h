@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/base/inline_vector.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
@@ -43,10 +44,11 @@ void lay_rows(const T* row, std::int64_t n, std::int64_t rows, T* to) {
 // are walked alike are merged, so that most cases come down to one or two.
 struct BroadcastPlan {
   struct Dim {
-    std::int64_t size, a_stride, b_stride;  // strides in elements; 0 where an operand is stretched
+    std::int64_t size = 0, a_stride = 0,
+                 b_stride = 0;  // strides in elements; 0 where an operand is stretched
   };
   Shape shape;
-  std::vector<Dim> dims;  // outermost first; never empty
+  InlineVector<Dim, 4> dims;  // outermost first; never empty
 };
 BroadcastPlan plan_broadcast(std::string_view op, const Shape& a, const Shape& b);
 

@@ -251,7 +251,9 @@ Tensor tanh(const Tensor& x) {
       [](const Tensor& dy, const Tensor& y) {
         return times_slope(
             "tanh_backward", dy, y,
-            [](const Tensor& d, const Tensor& v) { return d * (1.0 - v * v); },
+            [](const Tensor& d, const Tensor& v) {
+              return zip("tanh_backward", d, v, [](auto e, auto u) { return e * (1 - u * u); });
+            },
             [](const Tensor& v) { return v * -2.0; });
       });
 }
@@ -268,7 +270,10 @@ Tensor sigmoid(const Tensor& x) {
       [](const Tensor& dy, const Tensor& y) {
         return times_slope(
             "sigmoid_backward", dy, y,
-            [](const Tensor& d, const Tensor& v) { return d * (v * (1.0 - v)); },
+            [](const Tensor& d, const Tensor& v) {
+              return zip("sigmoid_backward", d, v,
+                         [](auto e, auto u) { return e * (u * (1 - u)); });
+            },
             [](const Tensor& v) { return 1.0 - v * 2.0; });
       });
 }

@@ -4,7 +4,7 @@
 namespace tapegrad {
 
 Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs, Rng* rng) {
-  if (live_tapes().running_checkpoint != nullptr || live_tapes().recording().empty())
+  if (live_tapes().running_checkpoint != nullptr || !live_tapes().is_recording())
     return f(inputs, rng);
   const auto from = std::make_shared<Saved>("checkpoint", Needs{true});
   for (const Tensor& t : inputs) from->keep(t);

@@ -6,12 +6,12 @@ namespace tapegrad {
 namespace {
 
 void check_unseen(std::string_view op, const Tensor& t) {
-  for (const TapeRecord* tape : live_tapes().recording()) {
-    check(!tape->tracks(t),
+  live_tapes().for_each_recording([&](const TapeRecord& tape) {
+    check(!tape.tracks(t),
           "[{}] a live tape tracks a tensor of shape {}, and in-place ops are not recorded: write "
           "a = a + b, or change it while a TapePause lives",
           op, t.shape());
-  }
+  });
 }
 
 // True if writing to a changes elements of b that are still to be read.

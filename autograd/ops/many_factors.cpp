@@ -1,5 +1,6 @@
 #include "tapegrad/autograd/ops/many_factors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,6 +16,10 @@ bool is_normal(T x) {
   return std::abs(x) >= std::numeric_limits<T>::min() &&
          std::abs(x) <= std::numeric_limits<T>::max();
 }
+
+// Elements that several passes go over one after the other: what one reads, the one before has left
+// in the cache.
+constexpr std::int64_t kPiece = 1024;
 
 template <class T>
 using Rows = std::vector<const T*>;
@@ -85,7 +90,9 @@ Tensor evaluate(Inputs in, std::size_t factor_count) {
     }
     T* y = out.mutable_data<T>();
     parallel_for(shape.numel(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-      quotients(factors, divisors, begin, end, y);
+      for (std::int64_t i = begin; i < end; i += kPiece) {
+        quotients(factors, divisors, i, std::min(end, i + kPiece), y);
+      }
     });
   });
   return out;

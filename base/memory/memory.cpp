@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <unordered_map>
 #include <vector>
 
 #include "tapegrad/base/error.h"
@@ -24,6 +24,14 @@ constexpr std::size_t kLarge = std::size_t{1} << 18;  // blocks of this size or 
 std::size_t rounded(std::size_t bytes) {
   const std::size_t step = std::max(kBlockAlignment, std::bit_floor(bytes) / 8);
   return (bytes + step - 1) / step * step;
+}
+
+// A number for each rounded size: 1 to 7 for 64 to 448 bytes, then eight for each power of two.
+std::size_t class_of(std::size_t rounded_bytes) {
+  const std::size_t eighths = rounded_bytes / kBlockAlignment;
+  if (eighths < 8) return eighths;
+  const auto doublings = static_cast<std::size_t>(std::bit_width(eighths)) - 4;
+  return 8 * doublings + (eighths >> doublings);
 }
 
 // The bytes that a block of that size takes, be it small or the heap's.
@@ -59,7 +67,7 @@ class Cache {
     const std::lock_guard lock(mutex_);
     if (bytes >= kLarge) return heap_.deallocate(block);
     small_live_ -= rounded(bytes);
-    small_[rounded(bytes)].free.push_back(block);  // does not throw: see allocate_small
+    small_[class_of(rounded(bytes))].free.push_back(block);  // does not throw: see allocate_small
   }
 
   MemoryStats stats() {
@@ -77,6 +85,7 @@ class Cache {
 
  private:
   struct SizeClass {
+    std::size_t size = 0;    // of each block
     std::size_t blocks = 0;  // in use or not
     std::vector<void*> free;
   };
@@ -98,7 +107,7 @@ class Cache {
   }
 
   void* allocate_small(std::size_t size) {
-    SizeClass& c = small_[size];
+    SizeClass& c = small_[class_of(size)];
     void* block = nullptr;
     if (!c.free.empty()) {
       block = c.free.back();
@@ -108,6 +117,7 @@ class Cache {
       if (c.free.capacity() <= c.blocks) c.free.reserve(2 * c.blocks + 1);
       block = std::aligned_alloc(kBlockAlignment, size);
       if (block == nullptr) return nullptr;
+      c.size = size;
       ++c.blocks;
       ++system_calls_;
       small_reserved_ += size;
@@ -118,16 +128,16 @@ class Cache {
 
   void release_all() {
     heap_.release();
-    for (auto& [size, c] : small_) {
+    for (SizeClass& c : small_) {
       for (void* block : c.free) std::free(block);
-      small_reserved_ -= size * c.free.size();
+      small_reserved_ -= c.size * c.free.size();
       c.blocks -= c.free.size();
       c.free.clear();
     }
   }
 
   std::mutex mutex_;
-  std::unordered_map<std::size_t, SizeClass> small_;
+  std::array<SizeClass, 128> small_;  // by class_of: more than those of blocks below kLarge
   Heap heap_;
   std::size_t small_live_ = 0, small_reserved_ = 0, peak_ = 0, system_calls_ = 0;
 };
