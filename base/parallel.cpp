@@ -48,6 +48,8 @@ int processors() {
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");  // waits about as long; a yield() is a call of the system
 #else
   std::this_thread::yield();
 #endif

@@ -1,5 +1,5 @@
-# For CMAKE_TOOLCHAIN_FILE: compiles for 64-bit ARM on Debian for x86-64. Tests are started with qemu-aarch64, where there
-# is one: docs/building.md says which were. TAPEGRAD_ARM64_ROOT is where scripts/arm64_root.sh has unpacked ARM's libraries.
+# For CMAKE_TOOLCHAIN_FILE: compiles for 64-bit ARM on Debian for x86-64. TAPEGRAD_ARM64_ROOT is where scripts/arm64_root.sh
+# has unpacked ARM's libraries. scripts/arm64_run.sh runs the tests.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
@@ -22,8 +22,3 @@ foreach(kind EXE SHARED)
   set(CMAKE_${kind}_LINKER_FLAGS_INIT
     "-Wl,-rpath-link,${TAPEGRAD_ARM64_ROOT}/lib/aarch64-linux-gnu:${TAPEGRAD_ARM64_ROOT}/usr/lib/aarch64-linux-gnu")
 endforeach()
-
-find_program(TAPEGRAD_QEMU qemu-aarch64)
-if(TAPEGRAD_QEMU)
-  set(CMAKE_CROSSCOMPILING_EMULATOR ${TAPEGRAD_QEMU} -L ${TAPEGRAD_ARM64_ROOT})
-endif()

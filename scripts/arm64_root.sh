@@ -12,7 +12,7 @@ apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::
   -o Dir::State::status=/dev/null -o APT::Sandbox::User=root -o Debug::NoLocking=true)
 "${apt[@]}" update
 "${apt[@]}" install --download-only --yes --no-install-recommends libopenblas-openmp-dev libfmt-dev libutf8proc-dev \
-  zlib1g-dev libzstd-dev libpcre2-dev libedit-dev libprotobuf-dev libstdc++6
+  zlib1g-dev libzstd-dev libpcre2-dev libedit-dev libprotobuf-dev catch2 libstdc++6
 for package in apt/archives/*.deb; do
   case ${package##*/} in
     libc6-dev_* | linux-libc-dev_*) ;;  # the compiler has them

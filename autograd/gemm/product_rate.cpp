@@ -20,14 +20,18 @@ Product some_rows_of(const Product& p) {
   return {std::min(p.rows, kRows), p.columns, p.depth};
 }
 
-constexpr int kTries = 7;
+// Every training waits for these: where products are slow, such as in an emulator, there are fewer.
+constexpr std::size_t kTries = 7;
+constexpr double kSeconds = 0.5;
 
 }  // namespace
 
 double product_rate(const Product& p, Precision precision) {
   TimedGemm product(shape_of(p));
   std::vector<double> seconds;
-  for (int i = 0; i < kTries; ++i) seconds.push_back(product.seconds(precision));
+  for (double all = 0; seconds.size() < kTries && all < kSeconds; all += seconds.back()) {
+    seconds.push_back(product.seconds(precision));
+  }
   return shape_of(p).flops() / median(std::move(seconds));
 }
 
