@@ -3,8 +3,8 @@
 // All of tapegrad: the engine, layers and models, optimisers, data, and runs.
 //
 // Threads: where a header says nothing else, const members of an object may be called by several
-// threads at once, other members by one; tapes belong to the thread that made them. docs/building.md
-// has a table.
+// threads at once, other members by one; tapes belong to the thread that made them, and an
+// nn::Params to one thread while layers are made. docs/building.md has a table.
 
 #include "tapegrad/arrays/array_loader.h"
 #include "tapegrad/arrays/csv.h"

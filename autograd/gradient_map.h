@@ -9,7 +9,8 @@
 namespace tapegrad {
 
 // The gradients that a backward has so far: those of a tape's results by their places on it, those
-// of other tensors by their ids. The tape records nothing while this lives.
+// of other tensors by their ids. What the tape records meanwhile has larger ids than its results
+// had, and is among the others.
 class GradientMap {
  public:
   explicit GradientMap(const ResultIds& results) : results_(results), of_results_(results.size()) {}

@@ -25,12 +25,28 @@ class InlineVector {
     for (const T& value : values) push_back(value);
   }
 
+  InlineVector(const InlineVector&) = default;
+  InlineVector& operator=(const InlineVector&) = default;
+  InlineVector(InlineVector&& other) noexcept
+      : few_(std::move(other.few_)),
+        many_(std::move(other.many_)),
+        size_(std::exchange(other.size_, 0)) {}
+  InlineVector& operator=(InlineVector&& other) noexcept {
+    few_ = std::move(other.few_);
+    many_ = std::move(other.many_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
   void push_back(T value) {
     if (size_ < N) {
       few_[size_] = std::move(value);
     } else {
       if (size_ == N) {  // nothing is held twice
-        many_.assign(std::make_move_iterator(few_.begin()), std::make_move_iterator(few_.end()));
+        std::vector<T> all;
+        all.reserve(2 * N);
+        std::move(few_.begin(), few_.end(), std::back_inserter(all));
+        many_ = std::move(all);
       }
       many_.push_back(std::move(value));
     }

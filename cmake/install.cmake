@@ -1,4 +1,4 @@
-# What `cmake --install` installs of the library: headers, libraries, and how others find them.
+# Installs the library: headers, libraries, and files by which others find them.
 include(CMakePackageConfigHelpers)
 get_property(components GLOBAL PROPERTY TAPEGRAD_COMPONENTS)
 get_property(headers GLOBAL PROPERTY TAPEGRAD_PUBLIC_HEADERS)

@@ -18,7 +18,7 @@ if(BUILD_SHARED_LIBS AND TAPEGRAD_INSTALL)
     list(APPEND static_parts ${part}_static)
   endforeach()
   add_custom_target(static_libraries DEPENDS ${static_parts})
-  install(TARGETS ${static_parts} ARCHIVE COMPONENT development EXCLUDE_FROM_ALL)
+  install(TARGETS ${static_parts} ARCHIVE COMPONENT development EXCLUDE_FROM_ALL OPTIONAL)
   tapegrad_pc(tapegrad-static -l:lib .a "${other_libraries}" EXCLUDE_FROM_ALL)
 endif()
 

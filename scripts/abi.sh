@@ -5,7 +5,7 @@
 set -euo pipefail
 [ $# -le 1 ] && [[ ${1-} != -* ]] || { sed -n 2,4p "$0" >&2; exit 2; }
 cd "$(dirname "$0")/.."
-before=${1:-$(git describe --tags --abbrev=0 2>/dev/null || true)}
+before=${1:-$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null || true)}
 [ -n "$before" ] || { echo "no version has a tag yet: there is nothing to compare with"; exit 0; }
 number() { sed -nE 's/.*define TAPEGRAD_VERSION "([0-9]+\.[0-9]+)\..*/\1/p'; }
 was=$(git show "$before:base/version.h" | number)
@@ -16,7 +16,7 @@ scripts/packages.sh abigail-tools ninja-build universal-ctags
 mkdir -p build-abi
 rm -rf build-abi/sources build-abi/installed
 mkdir build-abi/sources
-git archive "$before" | tar -x -C build-abi/sources
+git archive "$before" | tar -xm -C build-abi/sources  # newer than what another version left
 build() {  # SOURCES NAME
   cmake -S "$1" -B "build-abi/$2" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DBUILD_SHARED_LIBS=ON -DTAPEGRAD_NATIVE=OFF \
     -DTAPEGRAD_MPI=OFF -DTAPEGRAD_BUILD_APPS=OFF -DTAPEGRAD_BUILD_TESTS=OFF >/dev/null
@@ -26,7 +26,7 @@ build() {  # SOURCES NAME
 build build-abi/sources before
 build . now
 
-# What only internal headers declare may change: functions are compared whose qualified name an installed header has.
+# Functions are compared whose qualified name an installed header has: internal headers may change.
 old=build-abi/installed/before new=build-abi/installed/now
 ctags -R -x --languages=C++ --langmap=C++:.h --kinds-C++=pf --_xformat='%s::%N' $old/include | sed 's/operator /operator/' |
   sort -u >build-abi/declared

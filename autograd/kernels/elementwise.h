@@ -44,8 +44,8 @@ void lay_rows(const T* row, std::int64_t n, std::int64_t rows, T* to) {
 // are walked alike are merged, so that most cases come down to one or two.
 struct BroadcastPlan {
   struct Dim {
-    std::int64_t size = 0, a_stride = 0,
-                 b_stride = 0;  // strides in elements; 0 where an operand is stretched
+    std::int64_t size = 0;
+    std::int64_t a_stride = 0, b_stride = 0;  // in elements; 0 where an operand is stretched
   };
   Shape shape;
   InlineVector<Dim, 4> dims;  // outermost first; never empty

@@ -108,13 +108,18 @@ std::vector<Tensor> as_one_dtype(const std::vector<Tensor>& parts) {
   return converted;
 }
 
-// The parts but for those of shape (0), which fit all others. Where there are only such, all.
+bool is_nothing(const Tensor& t) { return t.shape() == Shape{0}; }
+
+// The parts but for those of shape (0), which fit all others of their dtype. Where there are only
+// such, all.
 std::vector<Tensor> without_nothings(const std::vector<Tensor>& parts) {
+  const auto first = std::find_if_not(parts.begin(), parts.end(), is_nothing);
+  if (first == parts.end()) return parts;
   std::vector<Tensor> rest;
   for (const Tensor& part : parts) {
-    if (part.shape() != Shape{0}) rest.push_back(part);
+    if (!is_nothing(part) || part.dtype() != first->dtype()) rest.push_back(part);
   }
-  return rest.empty() ? parts : rest;
+  return rest;
 }
 
 }  // namespace
@@ -198,10 +203,11 @@ Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
 
 Tensor concat(const std::vector<Tensor>& parts, int dim) {
   check(!parts.empty(), "[concat] there is nothing to join");
-  if (const std::vector<Tensor> rest = without_nothings(parts); rest.size() < parts.size()) {
-    return concat(rest, dim);
-  }
   if (have_different_integers(parts)) return concat(as_one_dtype(parts), dim);
+  if (std::any_of(parts.begin(), parts.end(), is_nothing)) {
+    const std::vector<Tensor> rest = without_nothings(parts);
+    if (rest.size() < parts.size()) return concat(rest, dim);
+  }
   dim = axis_index("concat", parts[0].shape(), dim);
   std::vector<std::int64_t> sizes;
   for (const Tensor& part : parts) {

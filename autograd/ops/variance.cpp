@@ -58,8 +58,8 @@ Tensor stddev(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool
       },
       [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         const Tensor &from = saved[0], &y = saved[1], zero = eq(y, 0);
-        const Tensor slope = dy / (masked_fill(y, zero, 1) * divisor);
-        return {(from - mean(from, dims, true)) * masked_fill(slope, zero, 0)};
+        const Tensor slope = masked_fill(dy / masked_fill(y, zero, 1), zero, 0);
+        return {(from - mean(from, dims, true)) / divisor * slope};
       });
   return without_dims("stddev", deviation, x.shape(), dims, keepdim);
 }

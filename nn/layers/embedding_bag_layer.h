@@ -13,7 +13,7 @@ struct EmbeddingBag {
   Tensor weight;  // (V, C)
   BagMode mode = BagMode::mean;
   std::optional<std::int64_t> padding_idx;
-  bool include_last_offset = false;  // of the calls' offsets
+  bool include_last_offset = false;  // in the offsets of calls that have some
   EmbeddingBag() = default;
   EmbeddingBag(const Params& p, std::int64_t rows, std::int64_t channels,
                BagMode mode = BagMode::mean, std::optional<std::int64_t> padding_idx = {});

@@ -26,6 +26,20 @@ TEST_CASE("a short list has its elements in place, a longer one all of them side
   CHECK(List(3, 9) == List{9, 9, 9});
 }
 
+TEST_CASE("a list that was moved from is empty", "[inline_vector]") {
+  for (const List& made : {List{1, 2}, List{1, 2, 3}}) {
+    List from = made;
+    List to = std::move(from);
+    CHECK(to == made);
+    CHECK(from.empty());
+    from.push_back(9);
+    CHECK(from == List{9});
+    to = std::move(from);
+    CHECK(to == List{9});
+    CHECK(from.empty());
+  }
+}
+
 TEST_CASE("a list that grows holds no element twice", "[inline_vector]") {
   const auto element = std::make_shared<int>(1);
   InlineVector<std::shared_ptr<int>, 2> list;

@@ -86,7 +86,8 @@ set(spaced "${WORK_DIR}/a folder")
 file(MAKE_DIRECTORY "${spaced}")
 file(CREATE_LINK ${SOURCE_DIR} "${spaced}/tapegrad" SYMBOLIC)
 file(WRITE "${spaced}/libopenblas_mine.so" "")
-run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer/inside -B "${spaced}/build" -DCMAKE_CXX_COMPILER=${CXX}
+run(${CMAKE_COMMAND} -E env --unset=CMAKE_BUILD_TYPE --unset=CMAKE_EXPORT_COMPILE_COMMANDS
+    ${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer/inside -B "${spaced}/build" -DCMAKE_CXX_COMPILER=${CXX}
     "-DTAPEGRAD_FOLDER=${spaced}/tapegrad" "-DOPENBLAS_LIBRARY=${spaced}/libopenblas_mine.so"
     -DCMAKE_DISABLE_FIND_PACKAGE_Catch2=ON)
 run(${CMAKE_COMMAND} --install "${spaced}/build" --prefix ${WORK_DIR}/inside)

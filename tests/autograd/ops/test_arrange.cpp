@@ -96,6 +96,12 @@ TEST_CASE("a part of shape (0) fits any other parts of a concatenation", "[arran
   const Tensor x = counted_up({2, 3}), nothing = Tensor::zeros({0}, x.dtype());
   check_is(concat({nothing, x, nothing, x}, 1), {2, 6}, {0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5});
   check_is(concat({nothing, nothing}, 0), {0}, {});
+  const Tensor ids = Tensor::from<std::int32_t>({1, 2}, {2});
+  CHECK(concat({Tensor::zeros({0}, DType::i64), ids}, 0).dtype() == DType::i64);
+  CHECK_THROWS_WITH(concat({Tensor::zeros({0}, DType::f64), ids}, 0),
+                    ContainsSubstring("[concat]"));
+  CHECK_THROWS_WITH(concat({ids, Tensor::zeros({0}, DType::f64)}, 0),
+                    ContainsSubstring("[concat]"));
   Tape tape;
   tape.watch(x);
   tape.watch(nothing);

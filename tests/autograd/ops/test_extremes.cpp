@@ -133,6 +133,22 @@ TEST_CASE("the unbiased variance of one element is NaN, and so are its derivativ
   }
 }
 
+TEST_CASE("a deviation whose multiples are beyond f32 has its gradient", "[extremes]") {
+  std::vector<float> numbers(101);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i % 2 == 0 ? 1e37F : -1e37F;
+  const Tensor x = Tensor::from(numbers, {101});
+  const auto gradient = [](const Tensor& at) {
+    Tape tape;
+    tape.watch(at);
+    return tape.gradient(stddev(at), {at})[0];
+  };
+  const Tensor narrow = gradient(x), wide = gradient(x.to(DType::f64));
+  for (const std::int64_t i : {0, 1, 100}) {
+    CHECK(narrow.at(i) == Approx(wide.at(i)).epsilon(1e-5));
+    CHECK(std::abs(wide.at(i)) > 0.009);
+  }
+}
+
 TEST_CASE("powers of and to 0 have PyTorch's gradients, and finite ones where they can",
           "[extremes]") {
   const DType dtype = GENERATE(DType::f32, DType::f64);

@@ -1,4 +1,4 @@
-// What docs/building.md says of threads: those of a program share a model, its tokenizer and its
+// The rule for threads in docs/building.md: those of a program share a model, its tokenizer and its
 // masks.
 
 #include <thread>
