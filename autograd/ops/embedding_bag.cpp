@@ -37,10 +37,14 @@ std::vector<std::int64_t> bag_bounds(const Tensor& ids, const Tensor& offsets, b
         "[embedding_bag] include_last_offset needs an offset at least: the number of ids");
   check(!bounds.empty() || ids.numel() == 0,
         "[embedding_bag] without offsets, {} ids are in no bag", ids.numel());
-  check(!last_given || bounds.back() == ids.numel(),
-        "[embedding_bag] with include_last_offset, offsets end with the number of ids, {}, not {}",
-        ids.numel(), bounds.back());
-  if (!last_given) bounds.push_back(ids.numel());
+  if (!last_given) {
+    bounds.push_back(ids.numel());
+  } else {
+    check(bounds.back() == ids.numel(),
+          "[embedding_bag] with include_last_offset, offsets end with the number of ids, {}, not "
+          "{}",
+          ids.numel(), bounds.back());
+  }
   return bounds;
 }
 
