@@ -8,7 +8,7 @@ set -euo pipefail
 [ $# -le 1 ] && [[ ${1-} != -* ]] || { sed -n 2,6p "$0" >&2; exit 2; }
 folder=$(realpath -m "${1:-$(dirname "$0")/../dist}")
 cd "$(dirname "$0")/.."
-scripts/packages.sh dpkg-dev help2man libdnnl-dev ninja-build patchelf xz-utils
+scripts/packages.sh dpkg-dev file help2man libdnnl-dev ninja-build patchelf xz-utils
 
 maintainer="${DEBFULLNAME:-The tapegrad authors} <${DEBEMAIL:-tapegrad@localhost}>"
 build() {  # LEVEL TARGET…
