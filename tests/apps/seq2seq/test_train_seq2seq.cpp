@@ -204,8 +204,8 @@ TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
   usage({"--preset", "date"}, "did you mean dates?");
   CHECK_THAT(train_pairs({"--help"}).out, ContainsSubstring("  --corpus FILE "));
   CHECK_THAT(run_program("train-gpt", {"--help"}).out, ContainsSubstring("  --corpus PATH"));
-  check_error(train_pairs({"--n-embd", "1000000", "--n-layer", "4000", "--n-head", "1", "--out-dir",
-                           folder / "run"}),
+  check_error(train_pairs({"--n-embd", "1000000", "--n-hidden", "1000000", "--n-layer", "400",
+                           "--n-head", "1", "--out-dir", folder / "run"}),
               1, "are available");
 }
 
