@@ -51,7 +51,8 @@ Tensor learnt(const Tensor& wanted) {
   Tensor kernel = Tensor::randn({1, 1, 3, 3}, rng).set_requires_grad();
   optim::SGD sgd({{"kernel", kernel}});
   for (int step = 0; step < 1000; ++step) {
-    const Tensor image = square(rng.randint(5), rng.randint(5));
+    const std::int64_t top = rng.randint(5), left = rng.randint(5);
+    const Tensor image = square(top, left);
     Tape tape;
     const Tensor loss = mse_loss(conv2d(image, kernel), conv2d(image, wanted));
     tape.backward(loss);
