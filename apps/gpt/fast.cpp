@@ -88,9 +88,11 @@ Choice choice_of(const Vocabulary& vocabulary, const Budget& budget) {
 }
 
 Choice choice_for(const Budget& budget) {
-  constexpr double most_passes = 2.5;  // over pieces
+  constexpr double most_passes = 2.5;       // over pieces
+  constexpr double bytes_of_a_piece = 100;  // of a shorter text there may not be so many pieces
   const Choice pieces = choice_of(pieces_for(budget.bytes), budget);
-  return pieces.passes <= most_passes ? pieces : choice_of(kCharacters, budget);
+  const bool long_enough = budget.bytes >= bytes_of_a_piece * pieces.vocabulary.size;
+  return long_enough && pieces.passes <= most_passes ? pieces : choice_of(kCharacters, budget);
 }
 
 double dropout_for(double passes) { return passes < 7 ? 0 : 0.1; }

@@ -72,7 +72,9 @@ TEST_CASE("fast: a short text is read in characters, and not more often than it 
   const gpt::Options brief = gpt::fast_options({.bytes = 1e8, .operations = 1e13});
   const gpt::Options often = gpt::fast_options({.bytes = 1e6, .operations = 2e13});
   const gpt::Options most = gpt::fast_options({.bytes = 1e5, .operations = 2e13});
+  const gpt::Options once = gpt::fast_options({.bytes = 6e3, .operations = 1e9});
   CHECK(brief.text.tokenizer == "bpe:4096");
+  CHECK(once.text.tokenizer == "char");
   CHECK(often.text.tokenizer == "char");
   CHECK(most.text.tokenizer == "char");
   CHECK(brief.model.dropout == 0);
