@@ -87,7 +87,8 @@ TEST_CASE("--overfit-batch learns one batch by heart, also over a resume", "[tra
 }
 
 TEST_CASE("--plan tells the memory of a model that does not fit", "[training-safety]") {
-  const Result r = train({"--plan", "--preset", "gpt2-124m", "--batch-size", "100000"});
+  const Result r =
+      train({"--plan", "--preset", "gpt2-124m", "--batch-size", "262144", "--block-size", "1024"});
   INFO(r.out << r.err);
   CHECK(r.code == 1);
   CHECK_THAT(r.out, ContainsSubstring("memory:    about ") && !ContainsSubstring("measured:"));
