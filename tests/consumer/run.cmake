@@ -112,6 +112,22 @@ if(joined)
 endif()
 set(ENV{PATH} ${path})
 
+# The target `programs`, which the README's first command builds, makes all that is installed: CMake draws what it depends on.
+file(WRITE ${WORK_DIR}/configured/CMakeGraphVizOptions.cmake "set(GRAPHVIZ_CUSTOM_TARGETS TRUE)\n")
+run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/configured --graphviz=${WORK_DIR}/targets.dot)
+file(READ ${WORK_DIR}/targets.dot output)
+foreach(target program base comm autograd nn optim data arrays run)
+  expect("// programs -> tapegrad_${target}\n")
+endforeach()
+
+# Before that is made, nothing is installed, and what is missing is named.
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${WORK_DIR}/configured --prefix ${WORK_DIR}/early
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+expect("Nothing was installed, since this is not built yet:.*bin/tapegrad\n.*libtapegrad_arrays.*--target programs")
+if(result EQUAL 0 OR EXISTS ${WORK_DIR}/early)
+  message(FATAL_ERROR "a part of what is not built is installed")
+endif()
+
 # A model of train-gpt's, from the installed program, generates.
 file(WRITE ${WORK_DIR}/text.txt "")
 foreach(i RANGE 120)
@@ -236,3 +252,11 @@ expect("resumed at step 130")
 foreach(file model.safetensors optimizer.safetensors)
   run(${CMAKE_COMMAND} -E compare_files ${WORK_DIR}/straight/${file} ${WORK_DIR}/stopped/${file})
 endforeach()
+
+# The list of installed files takes all away again.
+file(STRINGS ${BUILD_DIR}/install_manifest.txt installed)
+file(REMOVE ${installed})
+file(GLOB_RECURSE left ${WORK_DIR}/prefix/*)
+if(left)
+  message(FATAL_ERROR "after an uninstallation, there is ${left}")
+endif()
