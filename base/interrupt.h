@@ -38,5 +38,7 @@ void forget_interrupt();
 
 // The exit code of a program that stopped for such a signal, as shells report Ctrl-C.
 inline constexpr int kInterruptedExitCode = 130;
+// The same for one that stopped since nobody reads its output (`| head`), as shells report SIGPIPE.
+inline constexpr int kClosedPipeExitCode = 141;
 
 }  // namespace tapegrad

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <stdio_ext.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -42,6 +43,16 @@ std::size_t characters(const std::string& text) {
 }
 
 }  // namespace
+
+void flush_stdout() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  // The failure may have been an earlier one, so errno does not tell.
+  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  if (::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0) {
+    throw ClosedPipe("nobody reads the output");
+  }
+  fail("the output could not be written");
+}
 
 Terminal::Terminal(bool strict) : terminal_(stdout_is_terminal()), strict_(strict) {}
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tapegrad/base/cxx20.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad {
 
@@ -48,6 +49,16 @@ class Terminal {
   std::vector<std::size_t> drawn_;  // characters of the lines that are drawn below
   std::chrono::steady_clock::time_point last_drawn_;
 };
+
+// Nobody reads the output any more, as after `| head`.
+class ClosedPipe : public Error {
+ public:
+  using Error::Error;
+};
+
+// Writes what stdout still holds. ClosedPipe if nobody reads it, Error if any output was lost
+// otherwise, as on a full disk.
+void flush_stdout();
 
 // Prints on stderr. A failure, such as a full disk, is ignored: the program goes on.
 void print_error(const std::string& text);

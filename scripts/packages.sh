@@ -33,9 +33,26 @@ if ! command -v apt-get >/dev/null; then
   echo "This script knows Debian's apt-get only. Please install: ${missing[*]}" >&2
   exit 1
 fi
-echo "Installing: ${missing[*]}"
+administrator() {  # says what somebody else has to run
+  echo "$1 Please ask an administrator to run:" >&2
+  echo "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
+  exit 1
+}
 as_root=()
-[ "$(id -u)" -eq 0 ] || as_root=(sudo)
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || administrator "Packages are missing, and there is no sudo."
+  sudo -l env >/dev/null 2>&1 || administrator "Packages are missing, and sudo is refused."
+  as_root=(sudo)
+fi
+
+echo "Installing: ${missing[*]}"
+# Each server is tried once, for seconds: apt would go on for minutes where there is no network. One of several may be gone.
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C RES_OPTIONS="timeout:2 attempts:2"
+  apt-get -o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o Acquire::https::Timeout=10)
+updated=$("${apt[@]}" update -q 2>&1) || true
+if ! grep -q '^\(Hit\|Get\):' <<<"$updated"; then
+  reason=$(grep -m 1 '^E: ' <<<"$updated" || grep -m 1 '^W: ' <<<"$updated" || echo "apt-get update failed")
+  echo "No lists of packages can be fetched (${reason#[EW]: }). Packages are missing: ${missing[*]}" >&2
+  exit 1
+fi
+"${apt[@]}" install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

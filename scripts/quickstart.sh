@@ -5,6 +5,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+if ! mkdir -p build 2>/dev/null || [ ! -w build ]; then
+  cat >&2 <<EOF
+$PWD cannot be written to. Build elsewhere, and train in a folder of yours:
+  cmake -S $(printf %q "$PWD") -B ~/tapegrad-build -DCMAKE_BUILD_TYPE=Release
+  cmake --build ~/tapegrad-build --parallel $(nproc) --target programs
+  ~/tapegrad-build/bin/train-gpt --preset char-fast
+EOF
+  exit 1
+fi
 scripts/packages.sh
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 echo "Building the programs…"

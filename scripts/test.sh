@@ -6,6 +6,10 @@ cd "$(dirname "$0")/.."
 build=${1:-build}
 shift || true
 
+if ! mkdir -p "$build" 2>/dev/null || [ ! -w "$build" ]; then
+  echo "$build cannot be written to, in $PWD. Build elsewhere: scripts/test.sh ~/tapegrad-build" >&2
+  exit 1
+fi
 scripts/packages.sh
 cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release "$@" >/dev/null
 cmake --build "$build" --parallel "$(nproc)"

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "tapegrad/apps/cli/completion.h"
 #include "tapegrad/autograd/gemm/gemm.h"
@@ -74,8 +75,7 @@ Outcome run_body(const std::function<int()>& body) {
   try {
     static_cast<void>(gemm_description());  // throws for a library that would give wrong results
     const int code = body();
-    const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    check(written || code == kInterruptedExitCode, "the output could not be written");
+    if (code != kInterruptedExitCode) flush_stdout();
     return {code, ""};
   } catch (const Completed&) {
     return {};
@@ -83,8 +83,13 @@ Outcome run_body(const std::function<int()>& body) {
     return failed(2, error.what());
   } catch (const std::bad_alloc&) {
     return failed(1, "out of memory");
+  } catch (const ClosedPipe&) {
+    return {kClosedPipeExitCode, ""};
   } catch (const std::filesystem::filesystem_error& error) {
     return failed(1, fmt::format("{}: {}", error.path1().string(), error.code().message()));
+  } catch (const std::system_error& error) {  // of fmt::print
+    if (error.code() == std::errc::broken_pipe) return {kClosedPipeExitCode, ""};
+    return failed(1, error.what());
   } catch (const std::exception& error) {
     return failed(1, error.what());
   }

@@ -37,7 +37,8 @@ std::string printable(const std::string& message);
 
 // The body of a main(). Returns the exit code of `body`; or, after an exception, 2 for a
 // UsageError and 1 for all others. An exception is printed on stderr, "train-gpt: error: …". Output
-// that cannot be written is such an error, too.
+// that cannot be written is such an error, too; but if nobody reads it, as after `| head`, the
+// program ends without a word and with kClosedPipeExitCode.
 int run_main(const std::string& program, const std::function<int()>& body);
 
 // The two halves of run_main.

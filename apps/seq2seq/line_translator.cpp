@@ -7,6 +7,7 @@
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::seq2seq {
@@ -59,7 +60,7 @@ void LineTranslator::flush() {
     fmt::print("{}\n", source.empty() ? "" : found[next++]);
   }
   // The reader of the output may be gone, while the input never ends.
-  check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "the output could not be written");
+  flush_stdout();
   sources_.clear();
 }
 

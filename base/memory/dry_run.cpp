@@ -7,9 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/memory/available_memory.h"
+#include "tapegrad/base/text/words.h"
 
 namespace tapegrad {
 
@@ -54,13 +57,28 @@ void* map(std::size_t bytes, int protection) {
   return block == MAP_FAILED ? nullptr : block;
 }
 
+// Says what keeps this process from `bytes` more of addresses.
+[[noreturn]] void fail_without_addresses(std::size_t bytes) {
+  const std::optional<AvailableMemory> memory = available_memory();
+  if (!memory || !memory->limit.starts_with("ulimit")) {
+    fail("out of memory: the system gives a dry run no {} of addresses",
+         size_text(static_cast<double>(bytes)));
+  }
+  const double used = memory->total - memory->bytes;
+  fail(
+      "the process limit ({}) of {} is too small even to estimate this run, which needs more than "
+      "{}: raise the limit, for example with '{} unlimited'",
+      memory->limit, size_text(memory->total),
+      size_text(std::max(used + static_cast<double>(bytes), memory->total)), memory->limit);
+}
+
 // The next of a quarter of a million addresses, after which they are given out again: blocks of one
 // address are searched one by one, so there must not be many.
 void* untouchable_address() {
   constexpr std::size_t count = std::size_t{1} << 18;
   static std::atomic<std::size_t> next{0};
   static void* const first = map(count * kAlignment, PROT_NONE);
-  check(first != nullptr, "out of memory: a dry run gets no address");
+  if (first == nullptr) fail_without_addresses(count * kAlignment);
   return static_cast<std::byte*>(first) + next++ % count * kAlignment;
 }
 
@@ -94,7 +112,7 @@ void* detail::allocate_dry(std::size_t bytes, std::size_t held) {
   } else {
     mapped = bytes < kUntouchable;
     block = mapped ? map(bytes, PROT_READ | PROT_WRITE) : untouchable_address();
-    check(block != nullptr, "out of memory: a dry run gets no {} MiB of addresses", bytes >> 20);
+    if (block == nullptr) fail_without_addresses(bytes);
   }
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);

@@ -115,9 +115,9 @@ TEST_CASE("translate ends once nobody reads its translations", "[translate]") {
     REQUIRE(::write(lines, "123\n", 4) == 4);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  CHECK(TempFolder::get(code) == "1\n");
+  CHECK(TempFolder::get(code) == "141\n");
   ::close(lines);  // which ends the program in any case
-  CHECK(TempFolder::get(folder / "err") == "translate: error: the output could not be written\n");
+  CHECK(TempFolder::get(folder / "err").empty());
 }
 
 TEST_CASE("wrong usage of translate has exit code 2", "[translate]") {
