@@ -1,5 +1,7 @@
 #include "tapegrad/apps/evaluate/evaluate_options.h"
 
+#include <algorithm>
+
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/train/evaluation/evaluate.h"
@@ -15,11 +17,20 @@ void check_chat(const EvaluateOptions& o, const cli::CommandLine& cli) {
     return;
   }
   if (!o.chat.empty() && (!o.paths.empty() || !o.data.empty())) {
-    cli::usage_error("--chat excludes PATH and --data: one of them is evaluated");
+    cli::usage_error("give --chat or texts, not both; repeat -m for more models");
   }
   for (const char* option : {"--stride", "--field", "--separator", "--isolate-documents"}) {
     if (cli.given(option)) cli::usage_error("{} is for text, and --chat has none", option);
   }
+}
+
+// Words that are models follow the first one, in any order with texts.
+void take_models(EvaluateOptions& o) {
+  if (o.models.empty()) cli::take_model(o.models.emplace_back(), o.paths);
+  const auto texts = std::ranges::stable_partition(
+      o.paths, [](const std::string& path) { return path != "-" && run::is_model(path); });
+  o.models.insert(o.models.end(), o.paths.begin(), texts.begin());
+  o.paths.erase(o.paths.begin(), texts.begin());
 }
 
 void check_models(const EvaluateOptions& o, const cli::CommandLine& cli) {
@@ -38,12 +49,10 @@ std::optional<EvaluateOptions> parse_options(const cli::Call& call) {
       "Tells how well a GPT predicts a text: its mean loss in nats per token,\n"
       "perplexity, and bits per byte. With --task: how often it finds the right choice, "
       "word or answer.");
-  cli.words(o.paths, "MODEL PATH", "files and folders of text; - is stdin");
+  cli.words(o.paths, "MODEL… PATH", "models to compare, and files and folders of text; - is stdin");
   cli.group("Model");
   cli("model", o.models,
-      "a run folder, or a model of another program; several ones are evaluated one after the "
-      "other, "
-      "and shown side by side",
+      "a run folder, or a model of another program; repeat -m to compare several models",
       {.value = "PATH"});
   cli.one_value_each("--model");
   cli.alias("-m", "--model");
@@ -104,6 +113,7 @@ std::optional<EvaluateOptions> parse_options(const cli::Call& call) {
       {.value = "FILE.html"});
   cli.options(o.compute);
   cli.example("tapegrad evaluate runs/notes-1 new-notes/", "all text files below a folder");
+  cli.example("tapegrad evaluate runs/notes-1 runs/notes-2 new-notes/", "two models, side by side");
   cli.example("tapegrad evaluate runs/notes-1 --stride 32 book.txt --json",
               "a sliding window, for other programs");
   cli.example("tapegrad evaluate notes-q4_k.gguf book.txt --against runs/notes-1",
@@ -117,7 +127,7 @@ std::optional<EvaluateOptions> parse_options(const cli::Call& call) {
   cli.example("tapegrad evaluate SmolLM2-135M.gguf book.txt",
               "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
-  if (o.models.empty()) cli::take_model(o.models.emplace_back(), o.paths);
+  take_models(o);
   check_models(o, cli);
   o.tasks.check_options(cli, o.paths);
   if (o.paths.empty() && o.data.empty() && o.chat.empty() && o.tasks.names.empty()) {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "tapegrad/apps/evaluate/items/eval_task.h"
+#include "tapegrad/base/text/words.h"
 
 namespace tapegrad::evaluation {
 
@@ -45,7 +46,7 @@ void TaskOptions::check_options(const cli::CommandLine& cli,
     }
     return;
   }
-  if (!paths.empty()) cli::usage_error("--task excludes PATH: its items are evaluated");
+  if (!paths.empty()) cli::usage_error("give --task or texts, not both; repeat -m for more models");
   for (const char* option :
        {"--data", "--chat", "--loss", "--strict-data", "--field", "--encoding", "--separator",
         "--block-size", "--stride", "--isolate-documents", "--batch-size", "--beside-f32"}) {
@@ -57,8 +58,8 @@ void TaskOptions::check_options(const cli::CommandLine& cli,
   for (const auto& [name, files] :
        {std::pair("--items", &items), std::pair("--fewshot-items", &fewshot_items)}) {
     if (!files->empty() && files->size() != names.size()) {
-      cli::usage_error("{} is given {} times, and --task {}: each task needs its own", name,
-                       files->size(), names.size());
+      cli::usage_error("{} is given {}, and --task {}: each task needs its own", name,
+                       counted(std::ssize(*files), "time"), names.size());
     }
   }
 }

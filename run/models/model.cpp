@@ -166,6 +166,11 @@ OpenedModel open_model(const std::filesystem::path& path, const std::string& che
   return opened;
 }
 
+bool is_model(const std::filesystem::path& path) {
+  if (path.extension() == ".zip") return false;  // as a checkpoint of PyTorch's begins, too
+  return is_foreign(path) || (has_entry(path / kConfigFile) && has_entry(path / kTokenizerFile));
+}
+
 TextModel load(const std::filesystem::path& path, DType dtype, const std::string& checkpoint) {
   return load(open_model(path, checkpoint), dtype);
 }

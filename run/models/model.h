@@ -113,6 +113,10 @@ struct OpenedModel {
 OpenedModel open_model(const std::filesystem::path& path,
                        const std::string& checkpoint = std::string(kLast));
 
+// True if what is at `path` looks like a model, be it broken or not: a run folder, or a model of
+// another program. A text does not, nor does one that is packed.
+bool is_model(const std::filesystem::path& path);
+
 // The same model with adapters of a file (see adapters/adapter.h) or of a run with LoRA, which stay
 // apart as those of a run that keeps adapters alone. Errors: it has some already; the run's are
 // known to belong to another model.

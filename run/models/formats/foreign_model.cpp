@@ -1,5 +1,7 @@
 #include "tapegrad/run/models/formats/foreign_model.h"
 
+#include <algorithm>
+
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
 #include "tapegrad/run/models/formats/hf/hf_folder.h"
 #include "tapegrad/run/models/formats/llmc.h"
@@ -26,6 +28,10 @@ std::optional<ForeignModel> open_foreign(const std::filesystem::path& path) {
     if (format.is(path)) return format.open(path);
   }
   return std::nullopt;
+}
+
+bool is_foreign(const std::filesystem::path& path) {
+  return std::ranges::any_of(kFormats, [&](const Format& format) { return format.is(path); });
 }
 
 }  // namespace tapegrad::run

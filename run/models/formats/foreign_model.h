@@ -23,5 +23,7 @@ struct ForeignModel {
 // Opens a file or folder in any of the formats of this folder. Nothing if it is in none of them;
 // Error if it is, but is broken or not supported.
 std::optional<ForeignModel> open_foreign(const std::filesystem::path& path);
+// True if it is in one of them, be it broken or not. Reads its first bytes at most.
+bool is_foreign(const std::filesystem::path& path);
 
 }  // namespace tapegrad::run

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/apps/evaluate/model_report.h"
+#include "tapegrad/run/models/model.h"
 #include "tapegrad/tests/apps/models/animal_tasks.h"
 
 using namespace tapegrad;
@@ -50,6 +51,42 @@ TEST_CASE("several models are evaluated one after the other, and shown side by s
         "evaluate", models + Args{"--task", files.task, "--items", files.items, option, "x"});
     check_error_of("evaluate", refused, 2, std::string(option) + " is for one --model");
   }
+}
+
+TEST_CASE("words that are models are models, wherever texts stand", "[evaluate]") {
+  const TempFolder folder;
+  const TinyRun a(3), b(3, {"--n-layer", "1"});
+  const std::string text = folder.put("some.txt", "the cat sat on mat 3 and the dog ate.\n");
+  const Args pair = {"--model", a.run, "--model", b.run};
+  const auto numbers = [](const Result& r) {
+    check_ended_well(r);
+    auto models = nlohmann::json::parse(r.out).at("models");
+    for (auto& model : models) model.erase("seconds");
+    return models;
+  };
+  const auto right = numbers(run_program("evaluate", pair + Args{text, "--json"}));
+  REQUIRE(right.size() == 2);
+  CHECK(numbers(run_program("evaluate", {a.run, b.run, text, "--json"})) == right);
+  CHECK(numbers(run_program("evaluate", {a.run, text, b.run, "--json"})) == right);
+  CHECK(numbers(run_program("evaluate", {"-m", a.run, text, b.run, "--json"})) == right);
+
+  const std::string gguf = folder / "b.gguf";
+  check_ended_well(run_program("export", {b.run, "-o", gguf}));
+  const auto other = numbers(run_program("evaluate", {a.run, gguf, text, "--json"}));
+  CHECK(other.at(1).at("loss").get<double>() == Approx(right[1].at("loss").get<double>()));
+
+  const std::string chat =
+      folder.put("chat.jsonl", R"({"messages": [{"role": "user", "content": "the"}]})"
+                               "\n");
+  check_error_of("evaluate", run_program("evaluate", {a.run, b.run, text, "--chat", chat}), 2,
+                 "give --chat or texts, not both; repeat -m for more models");
+  // A text is none, though it is packed as PyTorch packs its checkpoints.
+  CHECK(run::is_model(a.run));
+  CHECK(run::is_model(gguf));
+  CHECK_FALSE(run::is_model(folder.path()));
+  CHECK_FALSE(run::is_model(text));
+  CHECK_FALSE(run::is_model(folder.put("text.zip", "PK\3\4 and more than sixteen bytes")));
+  CHECK_FALSE(run::is_model(folder / "none"));
 }
 
 TEST_CASE("a page of models shows errors, what is missing, and any name", "[evaluate]") {

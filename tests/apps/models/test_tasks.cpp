@@ -298,7 +298,7 @@ TEST_CASE("options of texts and of tasks exclude each other", "[tasks]") {
     check_error_of("evaluate", files.evaluate(args), 2, message);
   };
   fails({"--stride", "2"}, "--stride is for text, and --task has none");
-  fails({"text.txt"}, "--task excludes PATH");
+  fails({"text.txt"}, "give --task or texts, not both; repeat -m for more models");
   fails({"--items", files.items}, "--items is given 2 times, and --task 1");
   check_error_of("evaluate", run_program("evaluate", {animals().run, "x", "--items", "y"}), 2,
                  "--items needs --task");
