@@ -111,4 +111,14 @@ int talk(ChatSession& session) {
   return interrupted() && !lines.on_terminal() ? kInterruptedExitCode : 0;
 }
 
+int answer(ChatSession& session, const std::vector<std::string>& messages) {
+  catch_interrupts();
+  for (const std::string& message : messages) {
+    if (interrupted() || std::ferror(stdout) != 0) break;
+    answer_with([&](const sampling::OnText& on_text) { session.say(message, on_text); });
+  }
+  session.print_rate();
+  return interrupted() ? kInterruptedExitCode : 0;
+}
+
 }  // namespace tapegrad::chat

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tapegrad/apps/chat/chat_session.h"
 
@@ -10,5 +11,8 @@ namespace tapegrad::chat {
 // Lines such as /reset are commands: /help lists them. A signal ends an answer; at the prompt, and
 // where messages come from a pipe, it ends the conversation. Returns the exit code.
 int talk(ChatSession& session);
+// Prints the answers to these messages, of which none is a command. A signal ends the answer and
+// the conversation. Returns the exit code. Error if the template refuses the conversation.
+int answer(ChatSession& session, const std::vector<std::string>& messages);
 
 }  // namespace tapegrad::chat

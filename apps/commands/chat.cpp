@@ -6,6 +6,7 @@
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/chat_template_of.h"
@@ -18,7 +19,8 @@ constexpr std::int64_t kMostFileBytes = std::int64_t{16} << 20;
 struct ChatCall {
   std::string model, checkpoint{run::kLast}, weights{run::kStored};
   std::vector<std::string> words;
-  std::optional<std::string> template_file, template_name;
+  std::vector<std::string> prompts;
+  std::optional<std::string> adapter, prompt_file, template_file, template_name;
   chat::ChatOptions chat;
   cli::ComputeOptions compute;
 };
@@ -26,15 +28,27 @@ struct ChatCall {
 std::optional<ChatCall> parse_chat(const cli::Call& call) {
   ChatCall o;
   nn::GenerateOptions& generate = o.chat.sample.generate;
-  cli::CommandLine cli(call.name, "Talks with a GPT: messages from stdin, one on each line.");
-  cli.words(o.words, "MODEL", "the same as --model MODEL");
+  cli::CommandLine cli(
+      call.name, "Talks with a GPT: messages from stdin, one on each line, or from --prompt.");
+  cli.words(o.words, "MODEL PROMPT", "the same as --model MODEL --prompt PROMPT");
   cli.group("Conversation");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
   cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
+  cli("adapter", o.adapter,
+      "LoRA adapters beside the model's weights: a folder of PEFT's, a GGUF, or a run with "
+      "--lora-rank",
+      {.value = "PATH"});
   cli.choice("weights", o.weights, run::packed_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
+  cli("prompt", o.prompts,
+      "message to answer, in place of stdin; may be repeated, in one conversation",
+      {.value = "TEXT"});
+  cli.alias("-p", "--prompt");
+  cli.one_value_each("--prompt");
+  cli("prompt_file", o.prompt_file, "read the message from a file; - is all of stdin",
+      {.value = "FILE|-"});
   cli("system", o.chat.system,
       "system message, before the conversation; @FILE reads it from a file",
       {.value = "TEXT|@FILE"});
@@ -73,12 +87,16 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   cli.example("tapegrad chat Qwen3-0.6B", "a conversation; /help tells of commands");
   cli.example("tapegrad chat model.gguf --system 'Answer in one sentence.' --temp 0.3",
               "with a system's message");
-  cli.example("echo 'What is a tape?' | tapegrad chat runs/helper --greedy",
+  cli.example("tapegrad chat runs/helper --prompt 'What is a tape?' --greedy",
               "one answer, on stdout");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   cli::take_model(o.model, o.words);
-  if (!o.words.empty()) {
-    cli::usage_error("messages come from stdin, so that '{}' has no meaning", o.words.front());
+  o.prompts.insert(o.prompts.end(), o.words.begin(), o.words.end());
+  if (!o.prompts.empty() && o.prompt_file) {
+    cli::usage_error("--prompt and --prompt-file exclude each other");
+  }
+  for (const std::string& prompt : o.prompts) {
+    if (prompt.empty()) cli::usage_error("--prompt: there is nothing to answer");
   }
   if (o.template_file && o.template_name) {
     cli::usage_error("--chat-template and --template-name exclude each other");
@@ -93,13 +111,28 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   return o;
 }
 
+// None: they come from stdin, one on each line.
+std::vector<std::string> prompts_of(const ChatCall& o) {
+  if (!o.prompt_file) return o.prompts;
+  const bool from_stdin = *o.prompt_file == "-";
+  const std::string text =
+      from_stdin ? read_stdin(kMostFileBytes) : read_file(*o.prompt_file, kMostFileBytes);
+  const std::string_view message = without_byte_order_mark(text);
+  check(!message.empty(), "{}: there is nothing to answer",
+        from_stdin ? "stdin" : *o.prompt_file + ": the file is empty");
+  return {std::string(message)};
+}
+
 int chat_with(ChatCall& o) {
   if (o.chat.system.starts_with('@')) {
     o.chat.system = read_file(o.chat.system.substr(1), kMostFileBytes);
   }
   std::optional<std::string> source;
   if (o.template_file) source = read_file(*o.template_file, kMostFileBytes);
-  const run::TextModel model = run::load_packed(run::open_model(o.model, o.checkpoint), o.weights);
+  const std::vector<std::string> prompts = prompts_of(o);
+  run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
+  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   sampling::note_other_types(run::packed_type(o.weights), model.params);
   if (source) {
     o.chat.chat_template = data::ChatTemplate(
@@ -116,7 +149,9 @@ int chat_with(ChatCall& o) {
         fmt::format("{} has no chat template: what is said is continued as text.\n", o.model));
   }
   chat::ChatSession session(model, std::move(o.chat));
-  return nn::naming_model(o.model, [&] { return chat::talk(session); });
+  return nn::naming_model(o.model, [&] {
+    return prompts.empty() ? chat::talk(session) : chat::answer(session, prompts);
+  });
 }
 
 int run_chat(const cli::Call& call) {

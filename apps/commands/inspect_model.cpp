@@ -17,6 +17,7 @@ namespace {
 
 struct Options {
   std::string model, checkpoint{run::kLast}, weights = "f32", text, html, tape;
+  std::optional<std::string> adapter;
   bool json = false;
   cli::ComputeOptions compute;
 };
@@ -42,6 +43,10 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
+  cli("adapter", o.adapter,
+      "LoRA adapters beside the model's weights: a folder of PEFT's, a GGUF, or a run with "
+      "--lora-rank",
+      {.value = "PATH"});
   cli.choice("weights", o.weights, run::packed_weights(),
              "how weights lie in memory: converted to a type, or as the files have them");
   cli("text", o.text, "text that the model reads; - is stdin", {.value = "TEXT|-"});
@@ -105,6 +110,7 @@ struct Reading {
 
 Reading read(const Options& o, const std::string& text) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
   const std::int64_t most = inspect::most_tokens(opened.config);
   const auto step = step_of(*opened.weights);
   run::TextModel model = o.weights == "f32" ? run::load(std::move(opened))
@@ -155,7 +161,7 @@ void draw_tape(const Options& o, const Reading& r) {
                          o.model, count, cut, graph.ops.size(),
                          static_cast<double>(graph.kept_bytes()) / 1e6, loss_text(loss.item())));
   write_file_atomically(o.tape, draws_svg(o.tape) ? inspect::svg_of(dot) : dot);
-  if (!o.json) fmt::print("{} shows {} ops\n", o.tape, graph.ops.size());
+  if (!o.json) fmt::print("{} shows {}\n", o.tape, counted(std::ssize(graph.ops), "op"));
 }
 
 int show(const Options& o) {
@@ -165,7 +171,8 @@ int show(const Options& o) {
   const inspect::Look look = look_at(o, reading);
   if (!o.html.empty()) {
     write_file_atomically(o.html, inspect::html_of(look));
-    if (!o.json) fmt::print("{} shows {} tokens\n", o.html, look.inside.tokens.size());
+    if (!o.json)
+      fmt::print("{} shows {}\n", o.html, counted(std::ssize(look.inside.tokens), "token"));
   }
   if (o.json) {
     fmt::print("{}\n", inspect::json_text(look));

@@ -103,6 +103,28 @@ TEST_CASE("another template, its variables and a stop are options of chat", "[ch
   CHECK(chat(folder, model, "", {"--chat-template", folder / "nothing"}).code == 1);
 }
 
+TEST_CASE("--prompt is answered on stdout, as the same message of a pipe", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate);
+  const auto asked = [&](const Args& more) { return chat(folder, model, "Other\n", more); };
+  const Result one = chat(folder, model, "Hi\n"), two = chat(folder, model, "Hi\nAnd?\n");
+  for (const Args& more : {Args{"--prompt", "Hi"}, {"-p", "Hi"}, {"Hi"}}) {
+    const Result r = asked(more);
+    check_ended_well(r);
+    CHECK(r.out == one.out);
+  }
+  CHECK(asked({"-p", "Hi", "-p", "And?"}).out == two.out);
+  CHECK(asked({"--prompt-file", folder.put("hi.txt", "Hi")}).out == one.out);
+  CHECK(asked({"--prompt-file", "-"}).out == asked({"-p", "Other\n"}).out);
+  CHECK(asked({"-p", "/help"}).out != "");  // no command
+  check_error_of("chat", asked({"-p", "refuse"}), 1, "Not that.");
+  check_error_of("chat", asked({"-p", ""}), 2, "--prompt: there is nothing to answer");
+  check_error_of("chat", asked({"-p", "Hi", "--prompt-file", "-"}), 2,
+                 "--prompt and --prompt-file exclude each other");
+  check_error_of("chat", asked({"--prompt-file", folder.put("empty.txt", "")}), 1,
+                 "the file is empty: there is nothing to answer");
+}
+
 TEST_CASE("at a terminal, lines are edited and answered", "[chat]") {
   const TempFolder folder;
   const fs::path model = put_hf_model(folder, kTemplate);

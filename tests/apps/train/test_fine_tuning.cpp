@@ -194,6 +194,25 @@ TEST_CASE("adapters are merged by tapegrad merge, and by programs that get the r
   check_error_of("merge", run_program("merge", {"--model", tuned.run}), 2, "--out is needed");
 }
 
+TEST_CASE("chat and inspect take adapters beside the model that they belong to", "[fine-tuning]") {
+  const Tuned tuned;
+  check_ended_well(tuned.train(10, kLora));
+  const auto out = [](const std::string& program, const Args& args) {
+    const Result r = run_program(program, args);
+    check_ended_well(r);
+    return r.out;
+  };
+  const Args adapter = {"--adapter", tuned.run}, hi = {"-p", "the cat", "--greedy", "-n", "20"};
+  const Args text = {"the cat sat", "--json"};
+  CHECK(out("chat", Args{base().run} + adapter + hi) == out("chat", Args{tuned.run} + hi));
+  CHECK(out("chat", Args{base().run} + hi) != out("chat", Args{tuned.run} + hi));
+  const auto losses = [&](const Args& args) {
+    return nlohmann::json::parse(out("inspect", args + text)).at("predictions");
+  };
+  CHECK(losses(Args{base().run} + adapter) == losses({tuned.run}));
+  CHECK(losses({base().run}) != losses({tuned.run}));
+}
+
 TEST_CASE("a merge that fails can be made again", "[fine-tuning]") {
   const Tuned tuned;
   check_ended_well(tuned.train(1, kLora));
