@@ -157,7 +157,7 @@ Options fast_options(const Budget& budget) {
   m.n_layer = size.n_layer, m.n_embd = size.n_embd, m.n_head = size.n_embd / kHeadChannels;
   m.dropout = dropout_for(passes);
   o.text.block_size = m.block_size = vocabulary.block_size;
-  set_fast_parts(o);
+  budget.destination == Destination::tapegrad ? set_fast_parts(o) : set_exportable_parts(o);
   o.optimizer.batch_size = size.batch_tokens / vocabulary.block_size;
   o.optimizer.dtype = run::TrainDtype::automatic;
   o.call.max_minutes = kMinutes;
@@ -173,7 +173,8 @@ Options fast_options(const Options& asked, const cli::ProductRate& rate_of) {
   const double minutes = asked.call.max_minutes.value_or(kMinutes);
   const double rate = asked.extras.gflops ? *asked.extras.gflops * 1e9 : rate_of(kFastProduct);
   const Budget budget{.bytes = known.value_or(kUsualBytes),
-                      .operations = kShareOfProducts * 60 * minutes * rate};
+                      .operations = kShareOfProducts * 60 * minutes * rate,
+                      .destination = asked.extras.destination};
   Options o = fast_options(budget);
   // Conversations need a tokenizer with special tokens.
   if (asked.text.learns_chat() && o.text.tokenizer == "char") o.text.tokenizer = "bpe:512";

@@ -10,6 +10,7 @@ namespace tapegrad::gpt {
 struct Budget {
   double bytes = 1e6;        // of the text
   double operations = 1e13;  // of matrix products that the time allows
+  Destination destination = Destination::tapegrad;
 };
 
 // The preset `fast`: tokenizer, size, batches and dropout for a budget, by the rule that

@@ -10,6 +10,7 @@
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
 #include "tapegrad/run/corpus/mixture.h"
+#include "tapegrad/run/models/formats/export.h"
 
 namespace tapegrad::embedded {
 std::string_view tiny_shakespeare();
@@ -126,6 +127,13 @@ Options resolve(const Options& said, const Facts& facts) {
   if (facts.teacher) plan.teaching.base = *facts.teacher;
   settle_recompute(plan, facts);
   return plan;
+}
+
+std::string export_obstacle(const Options& o) {
+  const std::string obstacle = run::export_obstacle(o.model);
+  const bool chose_parts = !obstacle.empty() && o.text.preset == "fast";
+  return obstacle +
+         (chose_parts ? "; --preset fast --for gguf takes parts that can be exported" : "");
 }
 
 }  // namespace tapegrad::gpt

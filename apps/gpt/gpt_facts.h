@@ -43,5 +43,7 @@ Options resolve(const Options& said, const Facts& facts);
 run::Text default_text();
 Product product_of(const Options& options);  // the largest of a block
 run::MemoryEstimate memory_of(const Options& plan);
+// run::export_obstacle() of the model, and what to do about it.
+std::string export_obstacle(const Options& options);
 
 }  // namespace tapegrad::gpt

@@ -115,17 +115,31 @@ Options book_124m() {
 
 }  // namespace
 
+namespace {
+
+void set_muon(Options& o) {
+  run::OptimizerOptions& a = o.optimizer;
+  a.optimizer = optim::optimizer_named("muon");
+  a.learning_rate = fast_rate(o.model.n_embd);
+  a.min_lr = 0;
+}
+
+}  // namespace
+
 void set_fast_parts(Options& o) {
   nn::DecoderConfig& m = o.model;
   m.positions = nn::Positions::rotary, m.activation = nn::Activation::relu2;
   m.bias = m.tied = false;
   m.qk_norm = m.residual_scalars = true;
   m.ngrams = 3;
-  run::OptimizerOptions& a = o.optimizer;
-  a.optimizer = optim::optimizer_named("muon");
-  a.learning_rate = fast_rate(o.model.n_embd);
-  a.min_lr = 0;
-  a.decay = {"ngrams*=3"};
+  set_muon(o);
+  o.optimizer.decay = {"ngrams*=3"};
+}
+
+void set_exportable_parts(Options& o) {
+  o.model.arch = nn::Architecture::llama;
+  o.model.tied = false;
+  set_muon(o);
 }
 
 void Options::validate() const {

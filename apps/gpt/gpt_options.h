@@ -27,13 +27,20 @@ enum class Recompute { off, on, automatic };
 inline constexpr std::string_view kRecomputeNames[] = {"off", "on", "auto"};
 inline std::span<const std::string_view> names_of(Recompute) { return kRecomputeNames; }
 
+// A format that the model of --preset fast is to be written in: it keeps to parts that programs of
+// that format have.
+enum class Destination { tapegrad, hf, gguf };
+inline constexpr std::string_view kDestinationNames[] = {"tapegrad", "hf", "gguf"};
+inline std::span<const std::string_view> names_of(Destination) { return kDestinationNames; }
+
 // Actions of this call beside, or in place of, training.
 struct CallExtras {
   bool summary = false, plan = false, eval_only = false;
   Recompute recompute = Recompute::off;
   std::string recompute_note;    // no option: why it was chosen, if it was `automatic`
   std::optional<double> gflops;  // of matrix products, for --preset fast
-  std::string recipe_note;       // no option: what that went by
+  Destination destination = Destination::tapegrad;  // --for
+  std::string recipe_note;                          // no option: what --preset fast went by
   std::int64_t ranks = 1;
   std::int64_t batches_of_ranks = 1;  // no option: gradient_accumulation_steps of so many processes
   std::string bandwidth = "10Gbit", latency = "50us";
@@ -51,14 +58,16 @@ struct CallExtras {
     t("latency", o.latency, "time until a message arrives, for --plan, such as 50us",
       {.value = "TIME"});
     t("gflops", o.gflops,
-      "the rate of matrix products that --preset fast goes by, in 10⁹ operations per second, so "
-      "that "
-      "it chooses the same on any machine [it is measured]",
+      "with --preset fast: assume this speed of matrix products, in 10⁹ operations per second, "
+      "instead of measuring it, so that every machine chooses the same model",
       {.least = 0.1, .most = 1e9, .value = "N"});
+    t("for", o.destination,
+      "with --preset fast: keep to parts that Hugging Face's layout or GGUF can express, so that "
+      "tapegrad export can write the model; tapegrad: the parts that learn most");
     t("eval_only", o.eval_only, "print the validation loss of the run in --out-dir; do not train");
     t("recompute", o.recompute,
       "save memory: keep only each block's input and run the block again for its gradient, which "
-      "takes more time; auto: only if the memory would not do otherwise");
+      "takes more time; auto: only if the run would not fit otherwise");
   }
 };
 
@@ -151,5 +160,7 @@ const std::vector<cli::Preset<Options>>& presets();
 
 // The parts that docs/recipes.md finds to pay, with Muon at the rate for the model's width.
 void set_fast_parts(Options& options);
+// The same without parts that other programs lack: a Llama.
+void set_exportable_parts(Options& options);
 
 }  // namespace tapegrad::gpt

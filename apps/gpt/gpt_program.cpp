@@ -167,6 +167,10 @@ run::RunHeader Program::about() const {
   if (!plan_.extras.recipe_note.empty()) {
     about.lines.push_back({"recipe", plan_.extras.recipe_note});
   }
+  if (const std::string obstacle = export_obstacle(plan_); !obstacle.empty()) {
+    about.lines.push_back({"export", "not " + obstacle});
+    about.last_note = "This model cannot be exported " + obstacle;
+  }
   if (!plan_.extras.recompute_note.empty()) {
     about.lines.push_back({"recompute", plan_.extras.recompute_note});
   }

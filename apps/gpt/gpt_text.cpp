@@ -62,10 +62,8 @@ std::string text_name(const run::Text& text) {
 }
 
 std::string amount(const data::Tokens& tokens, std::int64_t documents) {
-  const std::string text = grouped(tokens.size()) + " tokens";
-  return documents == 0 ? text
-                        : fmt::format("{} of {} document{}", text, grouped(documents),
-                                      documents == 1 ? "" : "s");
+  const std::string text = counted(tokens.size(), "token");
+  return documents == 0 ? text : fmt::format("{} of {}", text, counted(documents, "document"));
 }
 
 }  // namespace tapegrad::gpt

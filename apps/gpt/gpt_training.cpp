@@ -112,6 +112,8 @@ void describe(cli::CommandLine& cli) {
   cli.example("tapegrad train", "two minutes on tiny shakespeare, then a sample");
   cli.example("tapegrad train notes/ --preset fast --max-minutes 10",
               "a model of your texts, of the size that ten minutes are good for");
+  cli.example("tapegrad train notes/ --preset fast --for gguf --max-minutes 10",
+              "the same of parts that llama.cpp has, for tapegrad export --format gguf");
   cli.example("tapegrad train --preset char-cpu", "nanoGPT's laptop recipe, on the same text");
   cli.example("tapegrad train --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
               "all text files below a folder, with 2,000 tokens learnt from them");
@@ -173,6 +175,9 @@ Options adjusted(const Options& given, const cli::CommandLine& cli) {
   }
   if (cli.given("--gflops") && o.text.preset != "fast") {
     cli::usage_error("--gflops is for --preset fast, which chooses a size by it");
+  }
+  if (cli.given("--for") && o.text.preset != "fast") {
+    cli::usage_error("--for is for --preset fast, which chooses parts by it");
   }
   for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
     if (o.extras.plan || !cli.given(option)) continue;

@@ -118,6 +118,8 @@ int print_prediction(const Options& o, const bench::PredictedStep& predicted) {
 // Prints the work and the memory of a step, by computing alone.
 run::MemoryEstimate print_needs(const Options& o, const nn::Summary& model, double tokens) {
   if (!o.extras.recipe_note.empty()) fmt::print("recipe:    {}\n", o.extras.recipe_note);
+  const std::string obstacle = export_obstacle(o);
+  if (!obstacle.empty()) fmt::print("export:    not {}\n", obstacle);
   fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
              3e-9 * model.flops() * tokens);
   std::fflush(stdout);

@@ -28,6 +28,7 @@ struct RunHeader {
   std::string command = {};             // the call, for sessions.jsonl
   std::string resume_command = {};      // resumes the run
   std::string use_command = {};         // uses the model
+  std::string last_note = {};           // stands at the end of the run
 };
 
 // The header, whose text is for everybody. `verbose` adds what people ask for who tune a run.

@@ -173,10 +173,12 @@ void Report::next_steps() {
   if (!about_.use_command.empty() && best_is_kept) {
     line("  " + about_.use_command + " --checkpoint best");
   }
-  if (about_.resume_command.empty()) return;
-  line(fmt::format("  {} --max-iters {}{}", about_.resume_command,
-                   2 * std::max<std::int64_t>(progress_.iteration, 1),
-                   decays_ ? " --schedule-restart" : ""));
+  if (!about_.resume_command.empty()) {
+    line(fmt::format("  {} --max-iters {}{}", about_.resume_command,
+                     2 * std::max<std::int64_t>(progress_.iteration, 1),
+                     decays_ ? " --schedule-restart" : ""));
+  }
+  if (!about_.last_note.empty()) line(about_.last_note);
 }
 
 void Report::stopped() {

@@ -146,6 +146,23 @@ const std::vector<ExportFormat>& export_formats() {
   return formats;
 }
 
+std::string export_obstacle(const nn::DecoderConfig& config) {
+  std::vector<std::string_view> formats;
+  std::string reason;
+  const std::pair<std::string_view, void (*)(const nn::DecoderConfig&)> checks[] = {
+      {"hf", check_hf_config}, {"gguf", check_gguf_config}};
+  for (const auto& [format, check_config] : checks) {
+    try {
+      check_config(config);
+    } catch (const Error& error) {
+      formats.push_back(format);
+      if (reason.empty()) reason = error.what();
+    }
+  }
+  if (formats.empty()) return {};
+  return fmt::format("as {}: {}", fmt::join(formats, " or "), reason);
+}
+
 std::vector<const StoredType*> export_types() {
   return types_written([](const StoredType& type) {
     return std::any_of(export_formats().begin(), export_formats().end(),

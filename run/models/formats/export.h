@@ -34,6 +34,10 @@ struct ExportFormat {
   Exported (*write_adapters)(const OpenedModel& model, const std::filesystem::path& out) = nullptr;
 };
 
+// Why other programs cannot open a model of this config: the formats, of Hugging Face's and GGUF,
+// that cannot express it, and the first reason. Empty if both can.
+std::string export_obstacle(const nn::DecoderConfig& config);
+
 // All that there are; the first one is the default.
 const std::vector<ExportFormat>& export_formats();
 // Error, naming all, if there is none of this name.

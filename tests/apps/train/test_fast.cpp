@@ -6,6 +6,7 @@
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_args.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
@@ -129,6 +130,13 @@ TEST_CASE("a run of --preset fast says what it went by, goes on, and its config 
                           "--eval-iters", "1", "--no-sample", "--out-dir", run});
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("recipe:  fast, for "));
+  // What the model cannot do is said before it is trained, and at the end.
+  const std::string obstacle = "as hf or gguf: GPT2LMHeadModel cannot express a model with ";
+  const std::string remedy = "; --preset fast --for gguf takes parts that can be exported\n";
+  const std::size_t header = r.out.find("\nexport:  not " + obstacle);
+  CHECK(header < r.out.find("\nThe run is in "));
+  CHECK(r.out.rfind("\nThis model cannot be exported " + obstacle) < r.out.size());
+  CHECK(r.out.ends_with(remedy));
   const Json made = read_json_object(run + "/config.json");
   const double passes = 20 * 0.9 * static_cast<double>(words.size()) / 1536;
   CHECK(made["optimizer"]["max_iters"].get<double>() == Approx(passes).margin(1));
@@ -140,6 +148,31 @@ TEST_CASE("a run of --preset fast says what it went by, goes on, and its config 
   check_ended_well(again);
   CHECK_THAT(again.out, !ContainsSubstring("recipe:"));
   CHECK(read_json_object(folder / "again/config.json")["model"] == made["model"]);
+}
+
+TEST_CASE("a model of --preset fast --for hf or gguf can be exported as either", "[fast]") {
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", tiny_text());
+  for (const std::string format : {"hf", "gguf"}) {
+    const std::string run = folder / format;
+    const Result r = train({"--preset", "fast", "--for", format, text, "--n-layer", "1", "--n-embd",
+                            "32", "--eval-iters", "1", "--no-sample", "--out-dir", run});
+    check_ended_well(r);
+    CHECK_THAT(r.out, !ContainsSubstring("export"));
+    for (const std::string to : {"hf", "gguf"}) {
+      check_ended_well(run_program("export", {run, "--format", to, "-o", run + "-as-" + to}));
+    }
+  }
+  // Each size, too.
+  for (const double operations : {1e11, 1e13, 1e15, 1e17}) {
+    gpt::Budget budget{.bytes = 1e9, .operations = operations};
+    CHECK_FALSE(run::export_obstacle(gpt::fast_options(budget).model).empty());
+    budget.destination = gpt::Destination::gguf;
+    const gpt::Options o = gpt::fast_options(budget);
+    CHECK_NOTHROW(o.validate());
+    CHECK(run::export_obstacle(o.model).empty());
+  }
+  check_unparsed({text, "--for", "gguf"}, 2, "--for is for --preset fast");
 }
 
 TEST_CASE("a file of one's own that names the preset lets it choose", "[fast]") {

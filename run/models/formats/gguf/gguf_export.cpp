@@ -17,7 +17,6 @@ namespace {
 
 using nn::GgufTensor;
 
-// Error for a model that llama.cpp cannot compute.
 void check_expressible(const Family& family, const nn::DecoderConfig& c) {
   std::set<std::string_view> options = options_of(family, family.gguf.keys);
   if (family.gguf.takes_either_head) options.insert("tied");
@@ -120,10 +119,14 @@ bool is_gguf_type(const StoredType& type) {
   return type.ggml.has_value() && type.gguf_file.has_value();
 }
 
+void check_gguf_config(const nn::DecoderConfig& config) {
+  check_expressible(gguf_family_of(config), config);
+}
+
 Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
                      const StoredType& type) {
+  check_gguf_config(model.gpt.config);
   const Family& family = gguf_family_of(model.gpt.config);
-  check_expressible(family, model.gpt.config);
   const nn::DecoderConfig c = with_window_base(fmt::format("GGUF's {}", family.gguf.architecture),
                                                family, model.gpt.config);
   require_f32(model.params);

@@ -22,6 +22,8 @@ ForeignModel open_gguf(const std::filesystem::path& path);
 // weights. Biases that llama.cpp demands and the model does not have are zeros; W_query, W_key and
 // W_value become one tensor. A model whose tokenizer has no token to end texts gets one, see
 // docs/interop.md. Error, before anything is written, for what llama.cpp cannot express.
+// Error if llama.cpp has no architecture that computes models of this config.
+void check_gguf_config(const nn::DecoderConfig& config);
 Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
                      const StoredType& type);
 // True if weights of a file can be of this type.

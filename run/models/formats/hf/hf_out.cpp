@@ -158,11 +158,15 @@ std::vector<std::string_view> hf_files() {
 
 bool is_hf_type(const StoredType& type) { return !type.safetensors.empty() && !type.torch.empty(); }
 
-Exported export_hf(const TextModel& model, const fs::path& folder, const StoredType& type) {
-  const Family& family = family_of(model.gpt.config);
+void check_hf_config(const nn::DecoderConfig& config) {
+  const Family& family = family_of(config);
   const auto free = options_of(family, family.hf.keys);
-  require_expressible(family.hf.model_class, model.gpt.config,
-                      model_with(family, model.gpt.config, free), free);
+  require_expressible(family.hf.model_class, config, model_with(family, config, free), free);
+}
+
+Exported export_hf(const TextModel& model, const fs::path& folder, const StoredType& type) {
+  check_hf_config(model.gpt.config);
+  const Family& family = family_of(model.gpt.config);
   const nn::DecoderConfig config =
       with_window_base(family.hf.model_class, family, model.gpt.config);
   check(config.n_embd % config.n_head == 0,

@@ -10,6 +10,8 @@ namespace tapegrad::run {
 // qk_norm). Errors, before anything is written: what the
 // class cannot express, by its option; a tokenizer other than Qwen2's of a Qwen, for which
 // AutoTokenizer would take Qwen2's; a weight that is too large for f16.
+// Error if transformers has no class that computes models of this config.
+void check_hf_config(const nn::DecoderConfig& config);
 Exported export_hf(const TextModel& model, const std::filesystem::path& folder,
                    const StoredType& type);
 
