@@ -110,6 +110,23 @@ test("a value that would flatten the chart is cut, with a mark", async () => {
   assert.equal(await page.$eval(".chart .cut", (cut) => cut.textContent), `▲▼ ${COUNT - 1} values beyond the edge`);
 });
 
+test("until its numbers have come, a run has no step, and one of a thing is singular", async () => {
+  const own = await browser.newPage();
+  await own.setRequestInterception(true);
+  own.on("request", (request) => (request.url().endsWith("/history") ? setTimeout(() => request.continue(), 1500) : request.continue()));
+  await own.goto(page.url());
+  await h.until(own, (n) => document.querySelectorAll("#run-table tbody tr").length === n, COUNT);
+  const steps = () => [...document.querySelectorAll("[data-cell=step]")].map((cell) => cell.textContent);
+  assert.deepEqual(new Set(await own.evaluate(steps)), new Set(["…"]));
+  await h.until(own, () => [...document.querySelectorAll("[data-cell=step]")].every((cell) => /^[1-9]/.test(cell.textContent)));
+  const told = await own.evaluate(async () => {
+    const { filled } = await import("./dom.js");
+    return ["1", "2", "1,000"].map((n) => filled("{0} {0:value:values}", [n]));
+  });
+  assert.deepEqual(told, ["1 value", "2 values", "1,000 values"]);
+  await own.close();
+});
+
 test("charts lie along steps, tokens or time", async () => {
   const told = async () => h.told(await h.plot(page, "Learning rate"));
   const last = async (axis) => {

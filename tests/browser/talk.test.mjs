@@ -62,6 +62,25 @@ test("a message is answered, and the answer tells its tokens and their rate", as
   assert.equal(await page.$eval("#input", (input) => input.value), "");
 });
 
+test("each option's words follow its field, at any width", async () => {
+  const own = await h.open(browser, server.url);
+  for (const width of [1400, 1000, 500]) {
+    await own.setViewport({ width, height: 900 });
+    await own.$eval("#options details", (details) => (details.open = true));
+    const fields = await own.$$eval("#fields .field", (all) =>
+      all.map((field) => {
+        const [label, input, help] = ["label", "input, textarea", "small"].map((part) => field.querySelector(part)?.getBoundingClientRect());
+        const middle = (box) => (box.top + box.bottom) / 2;
+        const beside = input.left >= label.right - 1;
+        return { apart: beside ? Math.abs(middle(label) - middle(input)) : 0, gap: help ? help.top - Math.max(label.bottom, input.bottom) : 0 };
+      }),
+    );
+    assert.ok(fields.length > 7);
+    for (const { apart, gap } of fields) assert.ok(apart <= 1 && gap >= 0 && gap <= 8, `${width}: ${apart}, ${gap}`);
+  }
+  await own.close();
+});
+
 test("a token under the pointer shows its probability and alternatives", async () => {
   const tokens = await page.$$(".message:last-child .token");
   assert.ok(tokens.length > 5);

@@ -1,5 +1,5 @@
 // The page's words in English and Chinese.
-import { kept } from "./dom.js";
+import { filled, kept } from "./dom.js";
 
 const WORDS = {
   en: {
@@ -36,12 +36,12 @@ const WORDS = {
     copied: "Copied",
     regenerate: "Write again",
     remove: "Delete",
-    facts: "{0} tokens · {1} tokens/s · seed {2}",
-    factsOfOne: "{0} tokens · seed {2}",
+    facts: "{0} {0:token:tokens} · {1} tokens/s · seed {2}",
+    factsOfOne: "{0} {0:token:tokens} · seed {2}",
     cut: "cut at the limit",
     stopped: "stopped",
     emptyChat: "Say something",
-    emptyChatMore: "The model answers as its template has it.",
+    emptyChatMore: "The model answers through its own chat template.",
     emptyText: "Begin a text",
     emptyTextMore: "This model was not made for conversations: it continues what you write.",
     options: "Options",
@@ -50,15 +50,15 @@ const WORDS = {
     temperature: "Temperature",
     temperatureHelp: "0: always the likeliest token",
     top_p: "Top p",
-    top_pHelp: "of the likeliest tokens with this probability",
+    top_pHelp: "choose among the likeliest tokens that together have this probability",
     top_k: "Top k",
-    top_kHelp: "of so many likeliest tokens; 0: all",
+    top_kHelp: "choose among this many likeliest tokens; 0: among all",
     min_p: "Min p",
-    min_pHelp: "of tokens with this share of the likeliest one's",
+    min_pHelp: "keep tokens with at least this share of the highest probability",
     repetition_penalty: "Repetition penalty",
     repetition_penaltyHelp: "above 1: repeats are less likely",
-    max_tokens: "Most tokens",
-    max_tokensHelp: "of an answer; empty: as many as fit",
+    max_tokens: "Maximum length",
+    max_tokensHelp: "of an answer, in tokens; empty: as many as fit",
     seed: "Seed",
     seedHelp: "equal seeds give equal answers; empty: a new one each time",
     shades: "Mark unlikely tokens",
@@ -143,9 +143,9 @@ const WORDS = {
 export let language = kept.get("language") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
 if (!WORDS[language]) language = "en";
 
-/** The words of a name, with {0}, {1}… replaced. */
+/** The words of a name, with the values in them: see filled(). */
 export function t(name, ...values) {
-  return WORDS[language][name].replace(/\{(\d)\}/g, (_, i) => values[i]);
+  return filled(WORDS[language][name], values);
 }
 
 export function setLanguage(next) {

@@ -84,7 +84,7 @@ export class Cards {
       const done = run.maxIters ? Math.min(100, (100 * run.step) / run.maxIters) : 0;
       bar.setAttribute("aria-valuenow", Math.round(done));
       bar.firstChild.style.width = `${done}%`;
-      fill(values.step, count(run.step));
+      fill(values.step, run.ready ? count(run.step) : "…");
       const all = run.maxIters ? ` ${t("stepOf", count(run.maxIters))}` : "";
       setText(values.step.previousSibling, t("step") + all);
       const left = lost ? null : run.secondsLeft;

@@ -113,3 +113,8 @@ export function table(caption, head, rows) {
     ),
   );
 }
+
+/** A text in which {0}, {1}… are values, and {0:value:values} is the first word if value 0 is one, else the second. */
+export function filled(text, values) {
+  return text.replace(/\{(\d)(?::(\w+):(\w+))?\}/g, (_, i, one, more) => (one ? (String(values[i]) === "1" ? one : more) : values[i]));
+}

@@ -1,11 +1,13 @@
 // Draws what `inspect --json` prints: the inside of a model at work on a text. No imports, so that
 // the same file can stand inside a page of its own. Texts of the data become text nodes only.
 
+const counted = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+
 const words = {
   en: {
-    summary: (d) => `${nameOf(d.model)}${d.step === null ? "" : `, step ${d.step}`}: ${d.tokens.length} tokens` +
+    summary: (d) => `${nameOf(d.model)}${d.step === null ? "" : `, step ${d.step}`}: ${counted(d.tokens.length, "token")}` +
       (d.loss === null ? "" : `, loss ${d.loss.toFixed(3)}, perplexity ${short(Math.exp(d.loss))}`),
-    cut: (shown, all) => `The text has ${all} tokens. The last ${shown} are shown.`,
+    cut: (shown, all) => `The text has ${counted(all, "token")}. The last ${shown} are shown.`,
     text: "How likely was each token?",
     textHint: "The colour tells the probability that the model gave a token before it saw it. " +
       "Point at a token, or move with the arrow keys, to see what it found likelier.",

@@ -194,7 +194,7 @@ export class RunTable {
     setText(why, endWords(run.reason));
     const all = run.maxIters ? ` / ${count(run.maxIters)}` : "";
     const { step, best, tokens, seconds } = run;
-    setText(cells.step, count(step) + all);
+    setText(cells.step, run.ready ? count(step) + all : "…"); // until its numbers have come
     setText(low, best === undefined ? "" : number(best.value));
     setText(at, best === undefined ? "" : t("atStep", count(best.step)));
     cells.best.title = best === undefined ? "" : t(best.name);

@@ -1,5 +1,5 @@
 // The page's words in English and Chinese, and its numbers.
-import { kept } from "./dom.js";
+import { filled, kept } from "./dom.js";
 
 // Names in the files of a run that have words. Others must not meet the page's own words.
 const NAMES = ["loss", "val_loss", "bits_per_byte", "tokens_per_second", "lr", "norm", "ms"].concat(
@@ -22,7 +22,7 @@ const WORDS = {
     noRunsIn: "There is no run in {0} yet. It appears here once it has begun:",
     search: "Search names, tags, options",
     allStates: "All",
-    listed: "{0} of {1} runs",
+    listed: "{0} of {1} {1:run:runs}",
     showListed: "Show these",
     hideAll: "Hide all",
     noMatch: "No run matches.",
@@ -53,7 +53,7 @@ const WORDS = {
     stepAxis: "steps",
     tokensAxis: "tokens",
     timeAxis: "time of training",
-    cut: "▲▼ {0} values beyond the edge",
+    cut: "▲▼ {0} {0:value:values} beyond the edge",
     full: "Some runs are left out: there are more than one server shows. Those in training and the newest are here.",
     show: "Show {0} in the charts",
     training: "training",
@@ -64,7 +64,7 @@ const WORDS = {
     error: "error",
     killed: "killed, or the power failed",
     early_stop: "stopped early",
-    time_budget: "its time is over",
+    time_budget: "time budget reached",
     atStep: "at step {0}",
     unknown: "no connection",
     step: "step",
@@ -336,9 +336,9 @@ export function setLanguage(chosen) {
   kept.set("language", chosen);
 }
 
-/** The words of a key, with {0}, {1}… replaced. */
+/** The words of a key, with the values in them: see filled(). */
 export function t(key, ...values) {
-  return WORDS[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
+  return filled(WORDS[language][key], values);
 }
 
 /** The words for a name of a file: one of training's own has words, any other stands for itself. */
