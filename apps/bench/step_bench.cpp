@@ -8,6 +8,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/median.h"
 #include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/options/options.h"
 #include "tapegrad/run/record/chrome_trace.h"
@@ -141,8 +142,8 @@ void bench_ops(const BenchCase& c, const BenchOptions& o) {
   rest("(tape, between the ops)", (sum.forward + sum.backward) / n - in_ops);
   if (o.trace.empty()) return;
   run::write_chrome_trace(o.trace, profile);
-  fmt::print("\ntrace of {} steps: {} (ui.perfetto.dev and chrome://tracing open it)\n", o.steps,
-             o.trace);
+  fmt::print("\ntrace of {}: {} (ui.perfetto.dev and chrome://tracing open it)\n",
+             counted(o.steps, "step"), o.trace);
 }
 
 }  // namespace tapegrad::bench

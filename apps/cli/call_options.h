@@ -40,7 +40,7 @@ struct CallOptions {
       "[without PORT: 8265, or the next free one; 0: any free one]",
       {.least = 0, .most = 65535, .value = "[PORT]"});
     t("talk_port", o.talk_port,
-      "with --serve, the port of a model that the page opens to talk to; 0: any that is free",
+      "with --serve, port of the chat server behind 'Talk to it'; 0: any that is free",
       {.least = 0, .most = 65535, .value = "PORT"});
     t("tensorboard", o.tensorboard,
       "also write event files for TensorBoard to the run folder; kept on resume");

@@ -9,6 +9,7 @@
 #include "tapegrad/apps/watch/run_list.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad {
@@ -59,11 +60,11 @@ std::optional<Options> parse(const cli::Call& call) {
 
 void warn_of_broken(const events::MetricsLines& lines) {
   if (lines.broken() == 0) return;
-  print_error(fmt::format(
-      "warning: {}: {} line{} that cannot be read {} left out; the first "
-      "is line {}\n",
-      cli::printable(lines.path().string()), lines.broken(), lines.broken() == 1 ? "" : "s",
-      lines.broken() == 1 ? "is" : "are", lines.first_broken()));
+  print_error(
+      fmt::format("warning: {}: {} that cannot be read {} left out; the first "
+                  "is line {}\n",
+                  cli::printable(lines.path().string()), counted(lines.broken(), "line"),
+                  lines.broken() == 1 ? "is" : "are", lines.first_broken()));
 }
 
 int write_experiments(const Options& o) {

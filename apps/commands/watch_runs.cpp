@@ -12,6 +12,7 @@
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/text/words.h"
 
 namespace tapegrad {
 namespace {
@@ -49,8 +50,7 @@ std::optional<Options> parse(const cli::Call& call) {
                   watch::kDefaultPort),
       {.least = 0, .most = kMostPort, .value = "PORT"});
   cli("talk_port", o.talk_port,
-      "where a model is that the page opens to talk to; 0: any port that is free. With ssh -L, "
-      "both are forwarded",
+      "port of the chat server behind 'Talk to it'; 0: any that is free. With ssh -L, forward both",
       {.least = 0, .most = kMostPort, .value = "PORT"});
   cli("host", o.host,
       "the address to listen at; with 0.0.0.0, everybody who reaches this computer reads the runs");
@@ -79,7 +79,7 @@ int write_html(const Options& o) {
     list.push_back(run.get());
   }
   write_file_atomically(o.html, watch::report_of(list));
-  fmt::print("{} shows {} run{}{}\n", o.html, list.size(), list.size() == 1 ? "" : "s",
+  fmt::print("{} shows {}{}\n", o.html, counted(std::ssize(list), "run"),
              runs.is_full() ? ", the newest: others are left out" : "");
   return 0;
 }

@@ -13,6 +13,7 @@
 #include "tapegrad/apps/chart/svg_chart.h"
 #include "tapegrad/apps/demo/residual_net.h"
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/base/text/words.h"
 
 namespace tapegrad::demo {
 namespace {
@@ -109,8 +110,8 @@ void print_report(const Experiment& experiment, const Measured& plain, const Mea
     for (const double gradient : run->gradients) scale.add(gradient);
   }
   scale.widen_to_powers();
-  fmt::print("{} layer{} of Linear + {}, {} wide with one output, seed {}\n", experiment.layers,
-             experiment.layers == 1 ? "" : "s", name_of_enum(experiment.activation),
+  fmt::print("{} of Linear + {}, {} wide with one output, seed {}\n",
+             counted(experiment.layers, "layer"), name_of_enum(experiment.activation),
              experiment.width, experiment.seed);
   fmt::print(
       "Mean |gradient| of each layer's weight; bars on a logarithmic scale, 1e{} to 1e{}\n\n",

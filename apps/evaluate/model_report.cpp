@@ -159,10 +159,10 @@ std::string note_of(const Json& json) {
   if (!json.contains("tasks")) return json.at("text").get<std::string>();
   std::string note;
   for (const Json& task : json.at("tasks")) {
-    note += fmt::format("{}{}: {} items, {} examples each{}", note.empty() ? "" : "; ",
+    note += fmt::format("{}{}: {}, {} each{}", note.empty() ? "" : "; ",
                         task.at("task").get<std::string>(),
-                        grouped(task.at("items").get<std::int64_t>()),
-                        task.at("num_fewshot").get<std::int64_t>(),
+                        counted(task.at("items").get<std::int64_t>(), "item"),
+                        counted(task.at("num_fewshot").get<std::int64_t>(), "example"),
                         task.at("partial").get<bool>() ? " (partial)" : "");
   }
   return note;

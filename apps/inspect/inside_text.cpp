@@ -37,7 +37,7 @@ std::string text_of(const Look& look) {
   const Inside& inside = look.inside;
   std::string text = look.step ? fmt::format("{} (step {}): ", look.model, *look.step)
                                : fmt::format("{}: ", look.model);
-  text += fmt::format("{} tokens", inside.tokens.size());
+  text += counted(std::ssize(inside.tokens), "token");
   if (look.cut()) text += fmt::format(", the last of {}", grouped(look.text_tokens));
   if (inside.loss) {
     text += fmt::format(", loss {}, perplexity {:.2f}", loss_text(*inside.loss),

@@ -10,14 +10,6 @@
 #include "tapegrad/base/text/words.h"
 
 namespace tapegrad::sampling {
-namespace {
-
-std::string counted_tokens(std::int64_t n) {
-  return fmt::format("{} {}", grouped(n), n == 1 ? "token" : "tokens");
-}
-
-}  // namespace
-
 bool SamplePrinter::print(std::string_view piece) {
   std::fwrite(piece.data(), 1, piece.size(), stdout);
   return std::fflush(stdout) == 0 && !interrupted();
@@ -62,10 +54,10 @@ void SamplePrinter::note_length(std::size_t prompt_tokens, const nn::GenerateOpt
   if (noted_ || fits || options.context == nn::Context::shift || options.max_new_tokens == 0)
     return;
   noted_ = true;
-  print_error(fmt::format(
-      "The model sees {} tokens. Of a longer text, it sees the last ones, and reads all "
-      "of them again for each token; --context shift does so less often.\n",
-      grouped(block)));
+  print_error(
+      fmt::format("The model sees {}. Of a longer text, it sees the last ones, and reads all "
+                  "of them again for each token; --context shift does so less often.\n",
+                  counted(block, "token")));
 }
 
 MadeText SamplePrinter::make(nn::TokenStream& stream, const OnText& show) {
@@ -93,11 +85,11 @@ void SamplePrinter::rate(const nn::GenerationCost& cost) const {
   };
   std::string line;
   if (cost.prompt_tokens > 0) {
-    line = fmt::format("{} read, {} tok/s; ", counted_tokens(cost.prompt_tokens),
+    line = fmt::format("{} read, {} tok/s; ", counted(cost.prompt_tokens, "token"),
                        per_second(cost.prompt_tokens, cost.prompt_seconds));
   }
   line += fmt::format("the first token after {:.2f} s; {} in {:.2f} s", *first_token_,
-                      counted_tokens(tokens_), cost.prompt_seconds + cost.seconds);
+                      counted(tokens_, "token"), cost.prompt_seconds + cost.seconds);
   if (cost.tokens > 0) line += fmt::format(": {} tok/s", per_second(cost.tokens, cost.seconds));
   constexpr double kLong = 1;  // seconds: finding out takes as long as four tokens
   const auto weights = nn::read_by_pass(model_.gpt, model_.params);

@@ -76,9 +76,9 @@ std::string tokens_markup(const TokenizedText& t, const data::Tokenizer& tokeniz
   }
   html += "</pre>\n";
   if (shown == t.tokens.size()) return html;
-  return html + fmt::format("<p class=\"note\">The first {} of {} tokens.</p>\n",
+  return html + fmt::format("<p class=\"note\">The first {} of {}.</p>\n",
                             grouped(static_cast<std::int64_t>(shown)),
-                            grouped(std::ssize(t.tokens)));
+                            counted(std::ssize(t.tokens), "token"));
 }
 
 std::string row_markup(const TokenizedText& t, double most) {
@@ -118,12 +118,12 @@ std::string comparison_page(const ComparedText& compared) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'\">\n<title>{0}</title>\n<style>\n{1}{2}{3}</style>\n</head>\n<body>\n"
-      "<main>\n<h1>{0}</h1>\n<p class=\"note\">{4}, {5} bytes</p>\n"
+      "<main>\n<h1>{0}</h1>\n<p class=\"note\">{4}, {5}</p>\n"
       "<div class=\"scroll short\" tabindex=\"0\"><table>\n<tr><th>tokenizer</th><th>method</th>"
       "<th>vocabulary</th><th>tokens</th><th colspan=\"2\">bytes per token</th>"
       "<th>tokens per byte</th><th>MB/s</th><th>comes back</th></tr>\n",
       title, embedded::report_style(), kStyle, colours(), markup(compared.name),
-      grouped(std::ssize(compared.text)));
+      counted(std::ssize(compared.text), "byte"));
   for (const TokenizedText& t : compared.texts) html += row_markup(t, most);
   html += "</table></div>\n<div class=\"texts\">\n";
   for (std::size_t i = 0; i < compared.texts.size(); ++i) {

@@ -6,6 +6,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/median.h"
 #include "tapegrad/base/parallel.h"
+#include "tapegrad/base/text/words.h"
 
 namespace tapegrad {
 namespace {
@@ -71,7 +72,7 @@ std::vector<std::string> describe_compute(const std::optional<Product>& product)
   set_num_threads(threads);
   std::string line = fmt::format("{}; {:.0f}", gemm_description(), rate / 1e9);
   if (most > 0) line += fmt::format(" of at most {:.0f}", most / 1e9);
-  line += fmt::format(" GFLOP/s a thread; {} thread{}", threads, threads == 1 ? "" : "s");
+  line += fmt::format(" GFLOP/s a thread; {}", counted(threads, "thread"));
   if (rate >= most / 2) return {line};
   return {line,
           fmt::format("products reach {:.0f} % of what this processor can do. Either "

@@ -8,6 +8,7 @@
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/run/corpus/chat/chat_text.h"
@@ -60,8 +61,7 @@ void check_same(const std::filesystem::path& folder, const TextIdentity& stored,
   // A fingerprint does not tell a text without documents from one with a single document.
   const bool by_count = found.fingerprint == stored.fingerprint;
   const auto of = [&](const TextIdentity& text) {
-    return by_count ? fmt::format("{} document{}", text.documents, text.documents == 1 ? "" : "s")
-                    : "fingerprint " + text.fingerprint;
+    return by_count ? counted(text.documents, "document") : "fingerprint " + text.fingerprint;
   };
   fail(
       "the run in {} was made of another text: of {} with {}, while {} has {}. Resume it with the "

@@ -11,6 +11,7 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/lines_of_file.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/data/tokenize/end_tokens_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/folder/config_json.h"
@@ -309,9 +310,8 @@ void RunFolder::trim(std::string_view file, std::string_view number, int64_t end
     return at && *at < end;
   });
   if (unreadable > 0) {
-    print_error(fmt::format("warning: {}: {} line{} without a readable {} {} left out\n",
-                            path.string(), unreadable, unreadable == 1 ? "" : "s", number,
-                            unreadable == 1 ? "is" : "are"));
+    print_error(fmt::format("warning: {}: {} without a readable {} {} left out\n", path.string(),
+                            counted(unreadable, "line"), number, unreadable == 1 ? "is" : "are"));
   }
 }
 

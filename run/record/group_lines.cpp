@@ -24,9 +24,8 @@ std::vector<std::string> group_lines(const NamedTensors& parameters,
       own.push_back(parameters[p].first);
     }
     rows.push_back({std::string(group.optimizer->name()), fmt::format("lr × {}", group.lr_scale),
-                    fmt::format("decay {}", group.weight_decay),
-                    fmt::format("{} tensor{}", own.size(), own.size() == 1 ? "" : "s"),
-                    grouped(weights) + " weights"});
+                    fmt::format("decay {}", group.weight_decay), counted(std::ssize(own), "tensor"),
+                    counted(weights, "weight")});
     names.push_back(first_names(own, shown));
     for (std::size_t c = 0; c < columns; ++c) {
       widths[c] = std::max(widths[c], rows.back()[c].size());

@@ -16,8 +16,8 @@ Tensor square(std::int64_t top, std::int64_t left) {
   return Tensor::from(pixels, {1, 1, 8, 8});
 }
 
-// The kernel lies on each place of the image in turn; what lies on each other is multiplied and
-// added up.
+// The kernel lies on each place of the image in turn; numbers that lie on top of each other are
+// multiplied and added up.
 Tensor by_hand(const Tensor& image, const Tensor& kernel) {
   Tensor seen = Tensor::zeros({1, 1, 6, 6});
   float* out = seen.mutable_data<float>();

@@ -117,15 +117,14 @@ void check_left(const data::ChatSet& set, std::string_view split, const ChatData
 void note_cuts(const ChatData& data, std::int64_t block_size) {
   const char* const noun = noun_of(*data.val);
   if (data.cut > 0) {
-    print_error(fmt::format("note: {} {}{} longer than --block-size {} lose{} the last turns\n",
-                            grouped(data.cut), noun, data.cut == 1 ? "" : "s", block_size,
-                            data.cut == 1 ? "s" : ""));
+    print_error(fmt::format("note: {} longer than --block-size {} lose{} the last turns\n",
+                            counted(data.cut, noun), block_size, data.cut == 1 ? "s" : ""));
   }
   note_divided(data.divided);
   if (data.too_long > 0) {
     print_error(
-        fmt::format("note: {} {}{} left out: the first answer ends behind {}--block-size {}\n",
-                    grouped(data.too_long), noun, data.too_long == 1 ? " is" : "s are",
+        fmt::format("note: {} {} left out: the first answer ends behind {}--block-size {}\n",
+                    counted(data.too_long, noun), data.too_long == 1 ? "is" : "are",
                     data.val->pairs ? "half of " : "", block_size));
   }
 }
@@ -198,20 +197,16 @@ std::vector<std::string_view> training_texts(const Text& text, double val_fracti
 }
 
 std::string about_chat(const ChatData& chat) {
-  const std::int64_t tokens = chat.train->tokens(), counted = chat.train->counted(chat.loss);
-  const std::string nouns = std::string(noun_of(*chat.train)) + "s";
-  std::string text =
-      fmt::format("{} of {} tokens to train ({:.3g} %), {} of {} to validate, in {} and {} {}",
-                  grouped(counted), grouped(tokens),
-                  100 * static_cast<double>(counted) / static_cast<double>(tokens),
-                  grouped(chat.val->counted(chat.loss)), grouped(chat.val->tokens()),
-                  grouped(chat.train->size()), grouped(chat.val->size()), nouns);
-  const auto add = [&](std::int64_t count, std::string_view what) {
-    if (count > 0) text += fmt::format("; {} {}", grouped(count), what);
-  };
-  add(chat.bad_lines, "bad lines left out");
-  add(chat.cut, nouns + " cut at a turn");
-  add(chat.too_long, "left out as too long");
+  const std::int64_t tokens = chat.train->tokens(), learnt = chat.train->counted(chat.loss);
+  const std::string noun = noun_of(*chat.train);
+  std::string text = fmt::format(
+      "{} of {} tokens to train ({:.3g} %), {} of {} to validate, in {} and {}", grouped(learnt),
+      grouped(tokens), 100 * static_cast<double>(learnt) / static_cast<double>(tokens),
+      grouped(chat.val->counted(chat.loss)), grouped(chat.val->tokens()),
+      grouped(chat.train->size()), counted(chat.val->size(), noun));
+  if (chat.bad_lines > 0) text += "; " + counted(chat.bad_lines, "bad line") + " left out";
+  if (chat.cut > 0) text += "; " + counted(chat.cut, noun) + " cut at a turn";
+  if (chat.too_long > 0) text += "; " + grouped(chat.too_long) + " left out as too long";
   return text;
 }
 

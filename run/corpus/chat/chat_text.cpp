@@ -13,8 +13,8 @@ namespace tapegrad::run {
 void note_bad_lines(const data::BadLines& bad, std::int64_t before) {
   const std::int64_t count = bad.count() - before;
   if (count == 0) return;
-  print_error(fmt::format("note: {} line{} left out, as nothing to learn from:\n", grouped(count),
-                          count == 1 ? " is" : "s are"));
+  print_error(fmt::format("note: {} {} left out, as nothing to learn from:\n",
+                          counted(count, "line"), count == 1 ? "is" : "are"));
   std::int64_t named = 0;
   for (auto i = static_cast<std::size_t>(before); i < bad.first().size(); ++i, ++named) {
     print_error("  " + bad.first()[i] + "\n");
@@ -28,17 +28,17 @@ void note_left_out_keys(std::span<const data::ConversationFile> files) {
     for (const auto& [key, count] : file.left_out) keys[key] += count;
   }
   for (const auto& [key, count] : keys) {
-    print_error(fmt::format("note: '{}', which {} line{}, is left out\n", key, grouped(count),
-                            count == 1 ? " has" : "s have"));
+    print_error(fmt::format("note: '{}', which {} {}, is left out\n", key, counted(count, "line"),
+                            count == 1 ? "has" : "have"));
   }
 }
 
 void note_divided(std::int64_t count) {
   if (count == 0) return;
-  print_error(fmt::format(
-      "note: {} conversation{} the last turns: it takes too long to find that many answers by a "
-      "template without {{% generation %}} marks. Divide such conversations\n",
-      grouped(count), count == 1 ? " loses" : "s lose"));
+  print_error(
+      fmt::format("note: {} {} the last turns: it takes too long to find that many answers by a "
+                  "template without {{% generation %}} marks. Divide such conversations\n",
+                  counted(count, "conversation"), count == 1 ? "loses" : "lose"));
 }
 
 Text read_chat(const CorpusSource& source) {

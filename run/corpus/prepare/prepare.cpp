@@ -176,8 +176,8 @@ void Preparation::survey() {
         "--shard-tokens 0: a file of llm.c's has at most {0} tokens, and {1} might have more: give "
         "--shard-tokens {0}, or less",
         data::kMostLlmcTokens, size_text(survey_.bytes));
-  terminal_.line(fmt::format("corpus: {} documents of {} files, {}", survey_.documents,
-                             survey_.files, size_text(survey_.bytes)));
+  terminal_.line(fmt::format("corpus: {} of {}, {}", counted(survey_.documents, "document"),
+                             counted(survey_.files, "file"), size_text(survey_.bytes)));
 }
 
 // The tokenizer of the state, if there is one; else a new one, which the state keeps: then all that
@@ -239,7 +239,7 @@ void Preparation::encode(const data::Tokenizer& tokenizer) {
   PieceEncoding::Files files;
   const auto on_shard = [&](const data::ShardInfo& shard) {
     write_state(path_, state_);
-    terminal_.line(fmt::format("{}: {} tokens", shard.name, shard.tokens));
+    terminal_.line(fmt::format("{}: {}", shard.name, counted(shard.tokens, "token")));
   };
   for (std::size_t i = 0; i < kDataParts; ++i) {
     const bool alone = options_.shard_tokens == 0 || most_tokens(i) <= options_.shard_tokens;
@@ -273,17 +273,19 @@ void Preparation::finish(const data::Tokenizer& tokenizer, const PieceEncoding& 
           i == 0 ? "training" : "validation",
           options_.val.empty() ? "give more text, or another --val-fraction" : "give more text");
   }
-  info.source = {fmt::format("{} files", survey_.files), survey_.bytes, survey_.fingerprint};
+  info.source = {counted(survey_.files, "file"), survey_.bytes, survey_.fingerprint};
   data::write_data_json(path_, info, tokenizer);
   remove_state();
   for (std::size_t i = 0; i < kDataParts; ++i) {
-    terminal_.line(fmt::format("{}: {} tokens, {} documents", kDataPartNames[i], parts[i]->tokens(),
-                               parts[i]->documents));
+    terminal_.line(fmt::format("{}: {}, {}", kDataPartNames[i],
+                               counted(parts[i]->tokens(), "token"),
+                               counted(parts[i]->documents, "document")));
   }
   terminal_.line(fmt::format(
-      "{} bytes per token; {:.1f} MB/s; {} files in {}",
+      "{} bytes per token; {:.1f} MB/s; {} in {}",
       fmt::format("{:.2f}", static_cast<double>(survey_.bytes) / static_cast<double>(tokens)),
-      static_cast<double>(encoding.encoded()) / 1e6 / seconds, shards, path_.string()));
+      static_cast<double>(encoding.encoded()) / 1e6 / seconds, counted(shards, "file"),
+      path_.string()));
 }
 
 }  // namespace

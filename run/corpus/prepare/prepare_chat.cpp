@@ -175,8 +175,8 @@ void ChatPreparation::survey() {
   if (options_.val.empty()) {
     is_val_ = held_out_chats(to_train, options_.val_fraction.value_or(kValFraction), options_.seed);
   }
-  terminal_.line(fmt::format("conversations: {} of {} files, {}", grouped(conversations_),
-                             files_.size(), size_text(bytes_)));
+  terminal_.line(fmt::format("conversations: {} of {}, {}", grouped(conversations_),
+                             counted(std::ssize(files_), "file"), size_text(bytes_)));
 }
 
 ChatTools ChatPreparation::make_tools() {
@@ -209,7 +209,7 @@ void ChatPreparation::encode(const ChatTools& tools) {
   for (std::size_t i = 0; i < kDataParts; ++i) {
     parts_[i] = std::make_unique<PartWriter>(
         path_, static_cast<DataPartName>(i), options_, bits, [&](const data::ShardInfo& shard) {
-          terminal_.line(fmt::format("{}: {} tokens", shard.name, shard.tokens));
+          terminal_.line(fmt::format("{}: {}", shard.name, counted(shard.tokens, "token")));
         });
   }
   for (const std::string& file : options_.chat) {
