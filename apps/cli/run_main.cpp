@@ -77,8 +77,8 @@ Outcome run_body(const std::function<int()>& body) {
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     check(written || code == kInterruptedExitCode, "the output could not be written");
     return {code, ""};
-  } catch (const Completed&) {
-    return {};
+  } catch (const Completed& completed) {
+    return {completed.code, ""};
   } catch (const UsageError& error) {
     return failed(2, error.what());
   } catch (const std::bad_alloc&) {
