@@ -8,7 +8,9 @@ version=$("$program" --version | sed -E 's/^[^ ]* ([0-9.]+).*/\1/')
 mkdir -p "$folder"
 
 page() {  # NAME SUMMARY COMMAND…; help2man writes `tapegrad` where the page is of `tapegrad train`
-  help2man --no-info --locale=C.UTF-8 --version-string="$version" --name="$2" "${*:3}" |
+  local help=--help
+  [ $# -eq 3 ] || help="--help all"
+  help2man --no-info --locale=C.UTF-8 --help-option="$help" --version-string="$version" --name="$2" "${*:3}" |
     sed "s/^\\.TH [^ ]* /.TH ${1^^} /; /^\\.SH NAME/{n;s/.* \\\\- /${1//-/\\\\-} \\\\- /}" >"$folder/$1.1"
 }
 page tapegrad "train GPTs on CPUs, and use them" "$program"

@@ -1,6 +1,7 @@
 #include "tapegrad/apps/cli/command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <tuple>
 
 #include "tapegrad/apps/cli/completion.h"
+#include "tapegrad/apps/cli/field_words.h"
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/version.h"
@@ -35,7 +37,8 @@ const Command* find(std::string_view name) {
 int print_help() {
   fmt::print(
       "Trains GPTs on this computer, and uses them.\n\nUsage: {0} COMMAND [options]\n"
-      "       {0} help COMMAND\n",
+      "       {0} help COMMAND [all]\n"
+      "       {0} help WORD       options about something, such as quantize or early stopping\n",
       kProgram);
   for (std::size_t group = 0; group < std::size(kHeadings); ++group) {
     fmt::print("\n{}:\n", kHeadings[group]);
@@ -54,14 +57,14 @@ int print_help() {
   return 0;
 }
 
-[[noreturn]] void fail_unknown(const std::string& word) {
+[[noreturn]] void fail_unknown(const std::string& word, bool of_help = false) {
   std::vector<std::string> names;
   for (const Command* command : all_commands()) {
     names.emplace_back(command->name);
     if (!command->program.empty()) names.emplace_back(command->program);
   }
   const std::string meant = nearest(word, names);
-  usage_error("there is no command '{}'{}", word,
+  usage_error("there is no command '{}'{}{}", word, of_help ? ", and no option about it" : "",
               meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
@@ -79,6 +82,28 @@ int run_command(const std::string& word, int argc, const char* const* argv) {
   return command->run({fmt::format("{} {}", kProgram, command->name), argc, argv});
 }
 
+// `tapegrad help WORDS`: what the words are here, and the options of all commands that are about
+// them.
+int print_about(int argc, const char* const* argv) {
+  const std::string words = fmt::format("{}", fmt::join(argv + 2, argv + argc, " "));
+  const std::vector<const FieldWord*> meant = field_words(words);
+  for (const FieldWord* word : meant) fmt::print("{}\n", word->meaning);
+  bool found = !meant.empty();
+  for (const Command* command : all_commands()) {
+    if (has_words(command->summary, words)) {
+      fmt::print("{} {}: {}\n", kProgram, command->name, command->summary);
+      found = true;
+    }
+  }
+  for (const Command* command : all_commands()) {
+    const char* const find_words[] = {command->name.data(), "--find", words.c_str(), nullptr};
+    const int code = command->run({fmt::format("{} {}", kProgram, command->name), 3, find_words});
+    found = found || code == 0;
+  }
+  if (!found) fail_unknown(words, true);
+  return 0;
+}
+
 // Everything that is not a command: the arguments of `tapegrad` itself.
 int run_word(const std::string& word, int argc, const char* const* argv) {
   if (is_completing()) complete_command(argc > 2 ? argv[argc - 1] : word);
@@ -88,9 +113,11 @@ int run_word(const std::string& word, int argc, const char* const* argv) {
   }
   if (word != "help" && word != "--help" && word != "-h") fail_unknown(word);
   if (argc == 2 || argv[2] == std::string_view("help")) return print_help();
-  if (argc > 3) usage_error("unexpected argument '{}'", argv[3]);
-  const char* const help[] = {argv[2], "--help", nullptr};
-  return run_command(argv[2], 2, help);
+  const std::string all = argc > 3 ? argv[3] : "";
+  if (find(argv[2]) == nullptr || (argc > 3 && all != "all")) return print_about(argc, argv);
+  if (argc > 4) usage_error("unexpected argument '{}'", argv[4]);
+  const char* const help[] = {argv[2], "--help", argc > 3 ? "all" : nullptr, nullptr};
+  return run_command(argv[2], argc - 1, help);
 }
 
 }  // namespace

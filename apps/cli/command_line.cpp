@@ -77,6 +77,11 @@ void CommandLine::words(std::vector<std::string>& values, const std::string& pla
   summary_ += fmt::format("\n\n{}: {}", placeholder, help);
 }
 
+void CommandLine::common(const std::string& heading, const std::vector<std::string>& options) {
+  for (const std::string& option : options) static_cast<void>(at(option));
+  common_.emplace_back(heading, options);
+}
+
 void CommandLine::list(const std::string& heading, const std::string& item,
                        const std::string& explanation) {
   auto it = std::find_if(lists_.begin(), lists_.end(),
@@ -187,7 +192,8 @@ void CommandLine::add_general_options() {
           "read options from a file: lines such as seed = 1, a run's config.json, or a "
           "config/*.py of nanoGPT; - is stdin",
           {.value = "FILE|-"});
-  (*this)("help", help_, "show this text");
+  (*this)("help", help_,
+          common_.empty() ? "show this text" : "show this text; --help all: all options");
   (*this)("version", version_, "show the version");
   for (const char* option : {"--help", "--version"}) find(option)->information = true;
   alias("-h", "--help");
@@ -213,6 +219,7 @@ void CommandLine::set_given() const {
 void CommandLine::parse(int argc, const char* const* argv) {
   add_general_options();
   if (is_completing()) complete(argc, argv);
+  if (argc == 3 && argv[1] == std::string_view("--find")) print_found(argv[2]);
   read_arguments(argc, argv);
   for (const Option& option : options_) {
     const bool is_file = option.placeholder.starts_with("FILE") && !option.given.empty();

@@ -15,8 +15,10 @@ namespace tapegrad::cli {
 // The options of a program. They come from the tables of described structs (see option_schema.h): a
 // member `n_layer` is the option --n-layer, which may also be written --n_layer. A bool is a flag
 // that --no-… turns off. Every program has --help, --version and --config FILE; see config_file.h
-// for its forms. Where both have an option, the command line's value is used. Names that only
-// nanoGPT has are translated; see nanogpt_names.h.
+// for its forms. `--help all` shows all options where --help shows those that are used most, and
+// `--find WORDS`, alone, those that are about something: `tapegrad help` asks all commands so.
+// Where both have an option, the command line's value is used. Names that only nanoGPT has are
+// translated; see nanogpt_names.h.
 class CommandLine : public OptionTable {
  public:
   CommandLine(std::string program, const std::string& summary);
@@ -41,6 +43,11 @@ class CommandLine : public OptionTable {
   // Any number of arguments that belong to no option. All arguments after -- are of this kind.
   void words(std::vector<std::string>& values, const std::string& placeholder,
              const std::string& help);
+
+  // The options that --help shows, under this heading; all others need `--help all`. A program that
+  // names none shows all. An option whose help begins with "NAME: " is shown, too, where NAME was
+  // chosen: --optimizer muon --help has Muon's own.
+  void common(const std::string& heading, const std::vector<std::string>& options);
 
   // Shown at the end of --help, under headings in the order in which these first appear.
   void example(const std::string& command, const std::string& explanation) {
@@ -114,6 +121,11 @@ class CommandLine : public OptionTable {
   void note(const std::string& text);
   void set_given() const;
   std::string help_text() const;
+  std::string common_help() const;
+  std::string list_of_options(std::string_view heading, const std::vector<const Option*>& options,
+                              bool whole) const;
+  std::vector<const Option*> chosen_options() const;
+  [[noreturn]] void print_found(std::string_view words) const;
   [[noreturn]] void complete(int argc, const char* const* argv) const;
   [[noreturn]] void fail_unknown(const std::string& name, const std::string& where) const;
   std::string meant_option(const std::string& name) const;
@@ -121,13 +133,14 @@ class CommandLine : public OptionTable {
 
   std::string program_, summary_, group_ = "Options";
   std::vector<Option> options_;
-  std::vector<std::pair<std::string, std::string>> lists_;  // heading, finished lines
+  std::vector<std::pair<std::string, std::string>> lists_;                // heading, finished lines
+  std::vector<std::pair<std::string, std::vector<std::string>>> common_;  // heading, options
   Words words_;
   std::string config_;
   std::optional<std::string> config_read_;  // the file that config_items_ are from
   std::vector<ConfigItem> config_items_;
   std::vector<std::string> notes_;  // on names of nanoGPT, each printed once
-  bool help_ = false, version_ = false, finished_ = false;
+  bool help_ = false, all_help_ = false, version_ = false, finished_ = false;
 };
 
 // Habits of all commands: the first word is the model if --model is not given. UsageError, which

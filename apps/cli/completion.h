@@ -21,8 +21,11 @@ struct Completions {
   void add_files() { lines.emplace_back(":files"); }
 };
 
-// Prints them, and throws Completed, which ends a run_main() with exit code 0.
-struct Completed {};
+// Ends a run_main() with this exit code: all is printed that was asked for.
+struct Completed {
+  int code = 0;
+};
+// Prints them, and throws Completed.
 [[noreturn]] void print(const Completions& completions);
 
 }  // namespace tapegrad::cli

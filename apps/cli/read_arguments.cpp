@@ -78,7 +78,10 @@ int CommandLine::read_option(int i, int argc, const char* const* argv) {
     const bool on = !has_value || parse_switch(name, value);
     const bool negative = !option->information && with_hyphens(name) == option->negative();
     option->given = {on != negative ? "true" : "false"};
-    return i;
+    if (option->name != "--help" || i + 1 == argc || argv[i + 1] != std::string_view("all"))
+      return i;
+    all_help_ = true;
+    return i + 1;
   }
   if (!option->is_list()) option->given.clear();
   const auto is_own_value = [&](std::string_view next) {

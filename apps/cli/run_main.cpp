@@ -77,8 +77,8 @@ Outcome run_body(const std::function<int()>& body) {
     const int code = body();
     if (code != kInterruptedExitCode) flush_stdout();
     return {code, ""};
-  } catch (const Completed&) {
-    return {};
+  } catch (const Completed& completed) {
+    return {completed.code, ""};
   } catch (const UsageError& error) {
     return failed(2, error.what());
   } catch (const std::bad_alloc&) {

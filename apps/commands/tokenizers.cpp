@@ -37,8 +37,19 @@ int print_help() {
   return 0;
 }
 
+// Options about something, of all parts: see CommandLine.
+int find_options(const cli::Call& call) {
+  int code = 1;
+  for (const Part& part : kParts) {
+    const cli::Call of_part{fmt::format("{} {}", call.name, part.name), call.argc, call.argv};
+    code = std::min(code, part.run(of_part));
+  }
+  return code;
+}
+
 int run_part(const cli::Call& call) {
   const std::string word = call.argc > 1 ? call.argv[1] : "";
+  if (word == "--find") return find_options(call);
   const bool completes_it = cli::is_completing() && call.argc == 2;
   for (const Part& part : kParts) {
     if (part.name != word || completes_it) continue;

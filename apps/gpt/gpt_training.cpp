@@ -108,6 +108,15 @@ int print_evaluation(const Options& o) {
 }
 
 void describe(cli::CommandLine& cli) {
+  cli.common("What is learnt", {"--corpus", "--val", "--tokenizer", "--block-size", "--chat",
+                                "--preferences", "--teacher"});
+  cli.common("For how long, and where", {"--preset", "--max-minutes", "--max-iters", "--epochs",
+                                         "--out-dir", "--serve", "--plan"});
+  cli.common("The model", {"--arch", "--n-layer", "--n-head", "--n-embd", "--dropout", "--seed"});
+  cli.common("A model that learns more", {"--init-from", "--lora-rank", "--weights"});
+  cli.common("Steps", {"--batch-size", "--gradient-accumulation-steps", "--learning-rate",
+                       "--schedule", "--optimizer", "--weight-decay", "--dtype", "--threads"});
+  cli.common("Evaluation", {"--eval-interval", "--early-stop", "--keep", "--sample-interval"});
   cli.without_value("--recompute", std::string(name_of_enum(Recompute::on)));
   cli.example("tapegrad train", "two minutes on tiny shakespeare, then a sample");
   cli.example("tapegrad train notes/ --preset fast --max-minutes 10",

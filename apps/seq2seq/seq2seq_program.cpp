@@ -47,6 +47,13 @@ Product product_of(const Options& o) {
 }
 
 void describe(cli::CommandLine& cli) {
+  cli.common("What is learnt", {"--corpus", "--tokenizer", "--block-size", "--held-out"});
+  cli.common("For how long, and where",
+             {"--preset", "--max-minutes", "--max-iters", "--out-dir", "--init-from", "--serve"});
+  cli.common("The model", {"--n-layer", "--n-head", "--n-embd", "--dropout", "--seed"});
+  cli.common("Steps", {"--batch-size", "--gradient-accumulation-steps", "--learning-rate",
+                       "--schedule", "--optimizer", "--weight-decay", "--dtype", "--threads"});
+  cli.common("Evaluation", {"--eval-interval", "--early-stop", "--keep"});
   cli.example("tapegrad seq2seq", "learns to write dates and times as ISO 8601");
   cli.example("tapegrad seq2seq --corpus pairs.tsv --out-dir runs/pairs",
               "learns from a file whose lines are a source, a tab and a target");

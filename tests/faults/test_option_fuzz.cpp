@@ -32,7 +32,7 @@ const T& one_of_list(const std::vector<T>& list, Rng& rng) {
 
 // All options in the program's own help.
 Args options_of(const std::string& program) {
-  const std::string help = run_program(program, {"--help"}).out;
+  const std::string help = run_program(program, {"--help", "all"}).out;
   const std::regex option("--[a-z][a-z0-9-]*");
   Args names(std::sregex_token_iterator(help.begin(), help.end(), option), {});
   REQUIRE(names.size() > 3);

@@ -62,7 +62,7 @@ TEST_CASE("every command completes its options, and does nothing else", "[comple
     const std::string command = all.substr(begin, all.find('\t', begin) - begin);
     if (command == "help" || command.starts_with("-")) continue;
     INFO(command);
-    CHECK(completed({command, "--help"}) == "--help\tshow this text\n");
+    CHECK_THAT(completed({command, "--help"}), Catch::Matchers::StartsWith("--help\tshow this text"));
   }
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("evaluate names the file that it evaluates", "[token-folders]") {
 TEST_CASE("the programs say that models of other programs are models", "[token-folders]") {
   for (const std::string program : {"sample-text", "evaluate", "gradient-check", "train-gpt"}) {
     INFO(program);
-    const std::string help = run_program(program, {"--help"}).out;
+    const std::string help = run_program(program, {"--help", "all"}).out;
     CHECK_THAT(help, ContainsSubstring("PATH") && ContainsSubstring("Hugging Face's"));
   }
   for (const std::string program : {"sample-text", "evaluate", "export"}) {

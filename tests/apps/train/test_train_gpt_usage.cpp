@@ -326,7 +326,7 @@ TEST_CASE("--summary prints the model's layers and trains nothing", "[train-gpt]
 }
 
 TEST_CASE("--help lists options with defaults, and --version the version", "[train-gpt]") {
-  const Result help = train({"--help"});
+  const Result help = train({"--help", "all"});
   CHECK(help.code == 0);
   CHECK_THAT(help.out, ContainsSubstring("Examples:") && ContainsSubstring("--beta2 X") &&
                            ContainsSubstring("[0.99]") && ContainsSubstring("char-cpu"));

@@ -1,0 +1,139 @@
+#include "tapegrad/apps/cli/field_words.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace tapegrad::cli {
+namespace {
+
+// Lower case, words apart by one space, and each z an s.
+std::string folded(std::string_view text) {
+  std::string result = " ";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool part = std::isalnum(byte) != 0 || byte >= 0x80 || c == '.';
+    const char lower = part ? static_cast<char>(std::tolower(byte)) : ' ';
+    if (lower == ' ' && result.back() == ' ') continue;
+    result += lower == 'z' ? 's' : lower;
+  }
+  return result;
+}
+
+}  // namespace
+
+// Only what the options' own help does not say.
+const std::vector<FieldWord>& all_field_words() {
+  static const std::vector<FieldWord> list = {
+      {{"quantize", "quantized", "quantization", "dequantize", "4-bit", "8-bit", "int8", "int4",
+        "GPTQ"},
+       "Quantised weights: 4 to 8 bits for each number, in memory or in a GGUF file.",
+       {"--weights", "export --dtype", "--cache"}},
+      {{"QLoRA"},
+       "Adapters beside quantised weights: --lora-rank with --weights.",
+       {"train --lora-rank", "train --weights"}},
+      {{"prefill", "chunked prefill", "prompt processing"},
+       "Prefill reads a prompt's tokens side by side, before the first new token.",
+       {"--prompt-chunk", "bench --prompt"}},
+      {{"speculative decoding", "assisted generation", "draft model", "prompt lookup"},
+       "Speculative decoding: tokens are guessed, by a draft model or from the text, and checked "
+       "in "
+       "one pass.",
+       {"--draft", "--draft-tokens", "--lookup"}},
+      {{"KV cache", "key value cache", "paged attention", "cache quantization"},
+       "The KV cache keeps keys and values of earlier tokens while a text is made.",
+       {"--kv-cache", "--cache", "serve --cache-memory", "serve --ctx"}},
+      {{"flash attention", "memory efficient attention", "sdpa"},
+       "Attention always works in tiles and never holds all scores (flash attention): it has no "
+       "option.",
+       {}},
+      {{"mixed precision", "AMP", "autocast", "half precision", "bfloat16", "fp16"},
+       "Mixed precision: products of linear layers in bf16, sums and weights in f32.",
+       {"train --dtype", "bench --dtype"}},
+      {{"beam search", "beams"},
+       "Beam search keeps several translations at once.",
+       {"translate --beam", "translate --length-penalty"}},
+      {{"early stopping", "patience"},
+       "Early stopping ends a run whose validation loss has stopped falling.",
+       {"--early-stop", "--eval-interval", "--keep"}},
+      {{"data parallel", "DDP", "ZeRO", "FSDP", "distributed", "MPI", "multi-node"},
+       "Data parallel: `mpirun -n 4 tapegrad train …` shares batches, and the moments of AdamW "
+       "(ZeRO-1), among processes.",
+       {"train --gradient-accumulation-steps", "train --comm-dtype", "train --ranks",
+        "train --bandwidth", "train --latency"}},
+      {{"gradient accumulation", "micro-batch", "microbatch", "grad accum"},
+       "Gradient accumulation adds the gradients of several batches before a step.",
+       {"train --gradient-accumulation-steps"}},
+      {{"gradient checkpointing", "activation checkpointing", "rematerialization"},
+       "Blocks run again for their gradients in place of keeping activations.",
+       {"--recompute"}},
+      {{"gradient clipping", "max grad norm"},
+       "The norm of the gradient is limited.",
+       {"--grad-clip"}},
+      {{"nucleus sampling"}, "Choose among the likeliest tokens.", {"--top-p"}},
+      {{"DPO", "ORPO", "RLHF", "preference", "alignment"},
+       "Learn which of two answers is preferred.",
+       {"train --preferences", "train --preference-loss", "train --beta"}},
+      {{"distillation", "distill"},
+       "A small model learns from the probabilities of a larger one.",
+       {"train --teacher", "train --teacher-weight", "train --teacher-temperature"}},
+      {{"SFT", "instruction tuning", "finetune", "fine-tune", "fine-tuning"},
+       "Go on training a model with texts or conversations of your own.",
+       {"train --init-from", "train --chat", "train --lora-rank", "train --freeze"}},
+      {{"PEFT", "adapter"},
+       "LoRA adapters beside a model's weights.",
+       {"--adapter", "train --lora-rank", "serve --lora", "export --format"}},
+      {{"context length", "context window", "sequence length", "max length", "n_ctx"},
+       "How many tokens a model sees at once.",
+       {"--block-size", "--context", "serve --ctx"}},
+      {{"learning rate schedule", "scheduler", "warmup", "cosine"},
+       "How the learning rate changes over the steps.",
+       {"--schedule", "--warmup-iters", "--min-lr", "--lr-decay-iters"}},
+      {{"structured output", "constrained decoding", "JSON mode", "grammar"},
+       "Texts that fit a JSON schema.",
+       {"sample --json-schema", "sample --json-object"}},
+      {{"tensorboard", "wandb", "logging", "plot", "loss curve"},
+       "Curves of a run: a page in the browser, event files, a small chart.",
+       {"train --serve", "train --tensorboard", "train --chart"}},
+      {{"perplexity", "benchmark", "lm-eval", "harness"},
+       "tapegrad evaluate measures losses and tasks.",
+       {"evaluate --task", "evaluate --limit"}},
+      {{"grouped query attention", "GQA", "multi query", "MQA"},
+       "Fewer heads of keys and values than of queries.",
+       {"train --n-kv-head"}},
+      {{"sliding window"},
+       "Attention to the last positions only.",
+       {"train --window", "train --window-pattern"}},
+      {{"RoPE", "rotary", "positional encoding", "position embedding"},
+       "How positions are encoded.",
+       {"train --positions", "train --rope-base", "train --rope-scaling"}},
+      {{"profile", "profiler", "flame graph"},
+       "Where the time of a step goes.",
+       {"train --profile", "bench --ops", "bench --trace"}},
+  };
+  return list;
+}
+
+bool has_words(std::string_view text, std::string_view words) {
+  std::string wanted = folded(words);
+  while (wanted.size() > 1 && wanted.back() == ' ') wanted.pop_back();
+  return wanted.size() > 1 && folded(text).find(wanted) != std::string::npos;
+}
+
+bool FieldWord::names(std::string_view program, std::string_view option) const {
+  return std::any_of(options.begin(), options.end(), [&](std::string_view named) {
+    const std::size_t space = named.find(' ');
+    if (space == named.npos) return named == option;
+    return named.substr(space + 1) == option && program.ends_with(named.substr(0, space));
+  });
+}
+
+std::vector<const FieldWord*> field_words(std::string_view words) {
+  std::vector<const FieldWord*> found;
+  for (const FieldWord& word : all_field_words()) {
+    const auto is_meant = [&](std::string_view name) { return has_words(name, words); };
+    if (std::any_of(word.words.begin(), word.words.end(), is_meant)) found.push_back(&word);
+  }
+  return found;
+}
+
+}  // namespace tapegrad::cli
