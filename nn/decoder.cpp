@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "tapegrad/autograd/tape.h"
@@ -219,6 +220,23 @@ Tensor Decoder::normed(const Tensor& state) const {
 Tensor Decoder::loss_of(const Tensor& normed, const Tensor& targets,
                         std::int32_t ignore_index) const {
   return linear_cross_entropy(normed, lm_head.weight, targets, ignore_index, config.logit_softcap);
+}
+
+Tensor Decoder::logits_of(const Tensor& state) const {
+  const Tensor logits = head(normed(state));
+  return ruled_out.defined() ? logits + ruled_out.to(logits.dtype()) : logits;
+}
+
+void Decoder::rule_out(std::span<const std::int32_t> tokens) {
+  std::vector<float> added(static_cast<std::size_t>(config.vocab_size));
+  for (const std::int32_t token : tokens) {
+    check(token >= 0 && token < config.vocab_size, "[rule_out] token {} is not one of the {}",
+          token, config.vocab_size);
+    added[static_cast<std::size_t>(token)] = -std::numeric_limits<float>::infinity();
+  }
+  check(std::count(added.begin(), added.end(), 0.0F) > 0, "[rule_out] no token is left of {}",
+        config.vocab_size);
+  ruled_out = tokens.empty() ? Tensor() : Tensor::from(added, {config.vocab_size});
 }
 
 Tensor Decoder::last_logits(const Tensor& ids) const {

@@ -64,6 +64,9 @@ struct Decoder {
   Norm ln_f;
   Linear lm_head;
   std::int64_t adapters = 0;  // of Params::offer(): rows may choose those below
+  // Added to the logits of logits_of() and last_logits() (V): −∞ for rows of the head that stand
+  // for no token, 0 for others. Undefined: all are tokens. See rule_out().
+  Tensor ruled_out;
   // Keeps only the input of each block for the backward, which runs the block again: see
   // checkpoint() in ops.h. It costs time and saves memory; results stay the same.
   bool recompute = false;
@@ -86,7 +89,7 @@ struct Decoder {
   Tensor hidden(const Tensor& ids, std::span<KVCache* const> caches) const {
     return normed(states(ids, caches));
   }
-  // The logits (…, V) of what hidden() gives.
+  // The logits (…, V) of what hidden() gives, of all rows of the head.
   Tensor head(const Tensor& normed) const { return softcap(lm_head(normed), config.logit_softcap); }
   // Tokens (B, T) → logits (B, T, V).
   Tensor operator()(const TokenRows& tokens, Rng* rng = nullptr) const {
@@ -119,6 +122,11 @@ struct Decoder {
     return states(ids, {&one, 1});
   }
 
+  // Rows of the head that stand for no token, such as the padding of a vocabulary to a multiple of
+  // 64: no token of a text is chosen among them, and no probability counts them, but for those of
+  // losses, which training has. Error unless each is a row and one is left.
+  void rule_out(std::span<const std::int32_t> tokens);
+
   // True if the bits of a position never depend on what else is computed beside it, whatever the
   // pieces are that a text is read in: all matrices are packed.
   bool all_packed() const;
@@ -138,7 +146,8 @@ struct Decoder {
   // The final norm and the head on any of these states (B, T, C) → (B, T, V): of the last one, they
   // are the model's logits. Of the others, they are what the model would say there (the logit lens:
   // nostalgebraist, "interpreting GPT: the logit lens", 2020).
-  Tensor logits_of(const Tensor& state) const { return head(normed(state)); }
+  // Those of ruled_out are −∞.
+  Tensor logits_of(const Tensor& state) const;
   // The gradient of loss(ids, targets, nullptr, ignore_index) with respect to what embed(ids) gives
   // (B, T, C), that is to each position's token embedding. No grad() changes.
   Tensor input_gradient(const Tensor& ids, const Tensor& targets,

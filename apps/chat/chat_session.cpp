@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/data/chat/render_chat.h"
 #include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad::chat {
@@ -37,16 +39,22 @@ data::Conversation ChatSession::with_system() const {
   return all;
 }
 
-std::string ChatSession::prompt() const {
-  if (!options_.chat_template) return text_;
-  return options_.chat_template->render(with_system(), true, options_.variables).text;
+nn::Tokens ChatSession::prompt() {
+  if (!options_.chat_template) return model_.tokens_of(text_);
+  // A template writes what begins a text itself.
+  const data::RenderedChat chat = data::render_chat(*options_.chat_template, model_.tokenizer,
+                                                    with_system(), true, options_.variables);
+  if (!chat.letters.empty() && !std::exchange(said_spelled_, true)) {
+    print_error(
+        "note: a message spells a special token, which is encoded as text: --special-in-messages "
+        "makes it such a token\n");
+  }
+  return data::tokens_of(chat, model_.tokenizer);
 }
 
 // The model's text behind prompt().
 std::string ChatSession::answer(const sampling::OnText& on_answer) {
-  const std::string text = prompt();
-  // A template writes what begins a text itself.
-  nn::Tokens tokens = has_template() ? model_.tokenizer.encode(text, true) : model_.tokens_of(text);
+  nn::Tokens tokens = prompt();
   if (tokens.empty()) tokens = run::default_prompt(model_.tokenizer);
   printer_.note_length(tokens.size(), generate_);
   nn::TokenStream stream(

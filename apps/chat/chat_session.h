@@ -51,7 +51,7 @@ class ChatSession {
 
  private:
   data::Conversation with_system() const;
-  std::string prompt() const;
+  nn::Tokens prompt();
   std::string answer(const sampling::OnText& on_answer);
 
   const run::TextModel& model_;
@@ -63,6 +63,7 @@ class ChatSession {
   data::Conversation conversation_;  // without the system's message
   std::string text_;                 // of a model without a template
   std::size_t answer_begin_ = 0;     // of the last answer in text_
+  bool said_spelled_ = false;        // that messages spell special tokens
 };
 
 }  // namespace tapegrad::chat

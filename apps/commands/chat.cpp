@@ -21,6 +21,7 @@ struct ChatCall {
   std::vector<std::string> words;
   std::vector<std::string> prompts;
   std::optional<std::string> adapter, prompt_file, template_file, template_name;
+  bool special_in_messages = false;
   chat::ChatOptions chat;
   cli::ComputeOptions compute;
 };
@@ -59,6 +60,8 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   cli("template_variables", o.chat.variables,
       "a JSON object with what the template may read, such as {\"enable_thinking\": false}",
       {.value = "JSON"});
+  cli("special_in_messages", o.special_in_messages,
+      "let messages spell special tokens such as <|im_end|>, which are text otherwise");
   cli("max_new_tokens", generate.max_new_tokens, "most tokens of an answer",
       {.least = 1, .most = 1e9});
   cli.alias("-n", "--max-new-tokens");
@@ -142,7 +145,9 @@ int chat_with(ChatCall& o) {
   } else {
     o.chat.chat_template = run::chat_template_or_chatml(model.settings, model.tokenizer);
   }
-  if (!o.chat.chat_template) {
+  if (o.chat.chat_template) {
+    o.chat.chat_template = o.chat.chat_template->with_special_in_messages(o.special_in_messages);
+  } else {
     check(o.chat.system.empty(), "{}: the model has no chat template to write --system with",
           o.model);
     print_error(

@@ -55,6 +55,7 @@ int evaluate_all(Options o) {
     o.model = model;
     try {
       auto evaluation = evaluate(o);
+      o.notes = false;  // the next model is given the same text
       if (!evaluation) break;
       models.push_back(std::move(evaluation->json));
       shown = evaluation->shown;

@@ -30,7 +30,7 @@ struct Options {
   std::vector<std::string> words;
   serve::EndpointOptions endpoints{.listen = {.port = 8080, .or_next_port = false}};
   std::vector<std::string> lora;  // NAME=PATH
-  bool follow = false, end_with_stdin = false;
+  bool follow = false, end_with_stdin = false, special_in_messages = false;
   std::int64_t max_connections = 256, max_body = 4, max_waiting = 64, max_time = 600, grace = 30;
   std::optional<std::int64_t> max_connections_per_address;
   std::optional<std::int64_t> cache_memory;  // MiB
@@ -86,6 +86,8 @@ std::optional<Options> parse(const cli::Call& call) {
       "how keys and values are stored: f32, as the model computes them; or f16 or q8_0, in 0.5 or "
       "0.27 of the memory, which changes texts a little [f16 where weights are stored in less than "
       "f32, else f32]");
+  cli("special_in_messages", o.special_in_messages,
+      "let messages spell special tokens such as <|im_end|>, which are text otherwise");
   cli("max_waiting", o.max_waiting,
       "requests that wait to be read, and again as many that wait for their turn; others get "
       "status 429",
@@ -218,7 +220,10 @@ int serve_model(Options o) {
   run::JsonMasks json_masks(model.tokenizer, kMostSchemaTerms);
   auto chat = run::chat_template_or_chatml(model.settings, model.tokenizer);
   std::vector<data::Token> answer_ends;
-  if (chat) answer_ends = run::answer_ends(*chat, model.tokenizer);
+  if (chat) {
+    chat = chat->with_special_in_messages(o.special_in_messages);
+    answer_ends = run::answer_ends(*chat, model.tokenizer);
+  }
   const serve::ServedModel served{
       .model = model,
       .named = std::move(named),

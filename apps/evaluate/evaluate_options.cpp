@@ -14,6 +14,9 @@ void check_chat(const EvaluateOptions& o, const cli::CommandLine& cli) {
     for (const char* option : {"--loss", "--strict-data"}) {
       if (cli.given(option)) cli::usage_error("{} needs --chat", option);
     }
+    if (cli.given("--special-in-messages")) {
+      cli::usage_error("--special-in-messages needs --chat or --apply-chat-template");
+    }
     return;
   }
   if (!o.chat.empty() && (!o.paths.empty() || !o.data.empty())) {

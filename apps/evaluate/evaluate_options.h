@@ -30,6 +30,7 @@ struct EvaluateOptions {
   std::optional<bool> isolate_documents;
   std::int64_t batch_size = 8;
   bool json = false, beside_f32 = false;
+  bool notes = true;  // what is left out of the text is said: false if it has been
   CacheType cache = CacheType::f32;
   cli::ComputeOptions compute;
 

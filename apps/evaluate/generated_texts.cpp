@@ -25,7 +25,7 @@ void check_room(const Task& task, std::int64_t block_size) {
 
 void GeneratedTexts::add(const Item& item) try {
   std::vector<data::Token> prompt =
-      context_tokens(model_.tokenizer, item.contexts.front(), item.chat);
+      context_tokens(model_.tokenizer, item.contexts.front(), item.chat, item.letters_of(0));
   const std::int64_t most = model_.gpt.config.block_size - task_.max_gen_toks;
   prompt.erase(prompt.begin(), prompt.end() - std::min(most, std::ssize(prompt)));
   writing_.push_back({&item, generation_.add(std::move(prompt), options_, Rng(0))});

@@ -39,7 +39,7 @@ std::vector<ScoredTokens> rows_of(const run::TextModel& model, const Item& item)
   std::vector<ScoredTokens> rows;
   for (std::size_t i = 0; i < item.choices.size(); ++i) {
     rows.push_back(scored_tokens(model.tokenizer, item.context(i), item.delimiter + item.choices[i],
-                                 item.chat));
+                                 item.chat, item.letters_of(i)));
     cut(rows.back(), model.gpt.config.block_size);
   }
   return rows;
@@ -84,8 +84,8 @@ std::vector<TokenScore> token_scores(const nn::Decoder& gpt, const Tensor& state
 }  // namespace
 
 std::vector<Token> context_tokens(const data::Tokenizer& tokenizer, const std::string& context,
-                                  bool chat) {
-  const std::vector<Token> tokens = tokenizer.encode(context, true);
+                                  bool chat, std::span<const std::size_t> letters) {
+  const std::vector<Token> tokens = tokenizer.encode_with_letters(context, letters);
   if (tokens.empty()) return run::default_prompt(tokenizer);
   std::vector<Token> all;
   if (!chat) all.assign(tokenizer.begin().begin(), tokenizer.begin().end());
@@ -94,13 +94,14 @@ std::vector<Token> context_tokens(const data::Tokenizer& tokenizer, const std::s
 }
 
 ScoredTokens scored_tokens(const data::Tokenizer& tokenizer, const std::string& context,
-                           const std::string& continuation, bool chat) {
+                           const std::string& continuation, bool chat,
+                           std::span<const std::size_t> letters) {
   const std::string head(data::jinja::strip_right(context));
-  const std::vector<Token> whole = tokenizer.encode(context + continuation, true);
-  const std::size_t of_head = tokenizer.encode(head, true).size();
+  const std::vector<Token> whole = tokenizer.encode_with_letters(context + continuation, letters);
+  const std::size_t of_head = tokenizer.encode_with_letters(head, letters).size();
   check(of_head < whole.size(),
         "the context and a choice have {} tokens, no more than the context alone", whole.size());
-  ScoredTokens scored{.tokens = context_tokens(tokenizer, head, chat), .begin = 0};
+  ScoredTokens scored{.tokens = context_tokens(tokenizer, head, chat, letters), .begin = 0};
   scored.begin = scored.tokens.size();
   scored.tokens.resize(scored.begin - of_head);  // what stands before them
   scored.tokens.insert(scored.tokens.end(), whole.begin(), whole.end());

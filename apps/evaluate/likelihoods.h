@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,9 +13,10 @@
 namespace tapegrad::evaluation {
 
 // The tokens of a context, behind what stands before a text of this tokenizer, unless the context
-// is a chat. At least one.
+// is a chat. At least one. `letters`: bytes of the context that no special token covers.
 std::vector<data::Token> context_tokens(const data::Tokenizer& tokenizer,
-                                        const std::string& context, bool chat);
+                                        const std::string& context, bool chat,
+                                        std::span<const std::size_t> letters = {});
 
 // The tokens of a context and a continuation, and where those of the continuation begin, at least
 // at 1. White space at the context's end counts as the continuation's, and the tokens are those of
@@ -25,7 +28,8 @@ struct ScoredTokens {
   std::size_t begin;
 };
 ScoredTokens scored_tokens(const data::Tokenizer& tokenizer, const std::string& context,
-                           const std::string& continuation, bool chat = false);
+                           const std::string& continuation, bool chat = false,
+                           std::span<const std::size_t> letters = {});
 
 // Finds log-likelihoods of choices. What all choices of an item begin with is read once, and so are
 // examples that it shares with the item before it.

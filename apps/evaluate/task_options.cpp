@@ -35,6 +35,9 @@ void TaskOptions::add_to(cli::CommandLine& cli) {
       "ask as a user in a chat, by the model's template, or by ChatML if it has none");
   cli("fewshot_as_multiturn", fewshot_as_multiturn,
       "with --apply-chat-template: each example is a question and an answer in the chat");
+  cli("special_in_messages", special_in_messages,
+      "let messages of --chat or --apply-chat-template spell special tokens such as <|im_end|>, "
+      "which are text otherwise");
 }
 
 void TaskOptions::check_options(const cli::CommandLine& cli,
@@ -51,6 +54,9 @@ void TaskOptions::check_options(const cli::CommandLine& cli,
        {"--data", "--chat", "--loss", "--strict-data", "--field", "--encoding", "--separator",
         "--block-size", "--stride", "--isolate-documents", "--batch-size", "--beside-f32"}) {
     if (cli.given(option)) cli::usage_error("{} is for text, and --task has none", option);
+  }
+  if (special_in_messages && !apply_chat_template) {
+    cli::usage_error("--special-in-messages needs --chat or --apply-chat-template");
   }
   if (fewshot_as_multiturn && !apply_chat_template) {
     cli::usage_error("--fewshot-as-multiturn needs --apply-chat-template");

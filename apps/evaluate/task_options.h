@@ -15,6 +15,7 @@ struct TaskOptions {
   std::optional<std::string> per_item;
   std::optional<std::int64_t> num_fewshot;
   bool overwrite = false, apply_chat_template = false, fewshot_as_multiturn = false;
+  bool special_in_messages = false;  // of --chat, too
 
   void add_to(cli::CommandLine& cli);
   // UsageError for options that do not go together.

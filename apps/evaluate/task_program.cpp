@@ -13,6 +13,8 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/run/corpus/chat/chat_text.h"
 #include "tapegrad/run/folder/config.h"
 #include "tapegrad/run/models/chat_template_of.h"
 #include "tapegrad/run/models/tensor_views.h"
@@ -46,7 +48,10 @@ std::optional<ChatFormat> chat_format_of(const TaskOptions& options, const std::
         "--apply-chat-template: {} has no chat template, and its tokenizer no <|im_start|> and "
         "<|im_end|>",
         path);
-  return ChatFormat{std::move(*chat_template), options.fewshot_as_multiturn};
+  ChatFormat format{std::move(*chat_template), options.fewshot_as_multiturn};
+  if (!options.special_in_messages) format.tokenizer = model.tokenizer;
+  format.system_in_user = refuses_system(format.chat_template);
+  return format;
 }
 
 // Results are told apart by the tasks' names. Of one task with several files of items, each name
@@ -72,7 +77,18 @@ void name_apart(const TaskOptions& options, std::vector<Task>& tasks) {
   }
 }
 
-Questions questions_of(const TaskOptions& options, const TaskCall& call,
+void note_description(const std::vector<Task>& tasks, const std::string& path,
+                      const std::optional<ChatFormat>& chat) {
+  const bool any = std::any_of(tasks.begin(), tasks.end(),
+                               [](const Task& task) { return !task.description.empty(); });
+  if (!chat || !chat->system_in_user || !any) return;
+  print_error(
+      fmt::format("note: {}: the chat template refuses messages of the system, so that a task's "
+                  "description begins the first message of the user\n",
+                  cli::printable(path)));
+}
+
+Questions questions_of(const TaskOptions& options, const TaskCall& call, const std::string& path,
                        const std::optional<ChatFormat>& chat) {
   Questions questions;
   for (std::size_t i = 0; i < options.names.size(); ++i) {
@@ -82,9 +98,15 @@ Questions questions_of(const TaskOptions& options, const TaskCall& call,
     task.num_fewshot = options.num_fewshot.value_or(task.num_fewshot);
   }
   name_apart(options, questions.tasks);
+  std::size_t spelled = 0;
   for (const Task& task : questions.tasks) {
     questions.items.push_back(read_items(task, call.limit.value_or(INT64_MAX), chat));
+    for (const Item& item : questions.items.back()) {
+      for (const auto& letters : item.letters) spelled += letters.size();
+    }
   }
+  run::note_spelled(static_cast<std::int64_t>(spelled));
+  note_description(questions.tasks, path, chat);
   return questions;
 }
 
@@ -161,7 +183,7 @@ struct Examinee {
 Examinee examinee_of(const TaskOptions& options, const TaskCall& call, const std::string& path,
                      Examinee examinee) {
   examinee.chat = chat_format_of(options, path, examinee.model);
-  examinee.questions = questions_of(options, call, examinee.chat);
+  examinee.questions = questions_of(options, call, path, examinee.chat);
   for (const Task& task : examinee.questions.tasks) {
     check_room(task, examinee.model.config.block_size);
   }

@@ -42,7 +42,9 @@ std::optional<sampling::Evaluated> evaluate_answers(const EvaluateOptions& o,
         "nothing says how it writes a conversation",
         o.model);
   const run::ChatData chat =
-      run::chat_data_of(text, model.tokenizer, {*chat_template, o.loss, windows.block_size});
+      run::chat_data_of(text, model.tokenizer,
+                        {chat_template->with_special_in_messages(o.tasks.special_in_messages),
+                         o.loss, windows.block_size});
   return sampling::evaluate_chat(model, chat, windows);
 }
 
@@ -81,7 +83,8 @@ std::optional<Evaluation> run_text(const EvaluateOptions& o, run::OpenedModel op
                                          .encoding = o.encoding,
                                          .is_data = !o.data.empty(),
                                          .is_chat = is_chat,
-                                         .strict = o.strict_data});
+                                         .strict = o.strict_data,
+                                         .notes = o.notes});
   check(o.cache == CacheType::f32 || (!isolates && !text.chat),
         "--cache {}: a window is read as one text, and {}", name_of_enum(o.cache),
         text.chat ? "conversations are kept apart in it"

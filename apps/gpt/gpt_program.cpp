@@ -58,7 +58,9 @@ Program::Program(Options plan, run::RunFolder& folder, run::Text text, run::Text
       reference_(reference_model(plan_, gpt_)),
       teacher_(teacher_model(plan_)),
       batches_(data_, plan_.batches(), rng_),
-      own_dropout_(plan_.random.seed, Rng::Kind::philox) {}
+      own_dropout_(plan_.random.seed, Rng::Kind::philox) {
+  run::rule_out_padding(gpt_, data_.tokenizer);
+}
 
 run::Task Program::task() {
   run::Config config = run::config_of(plan_, run::kGPTFormat);

@@ -44,9 +44,11 @@ int print_chat_evaluation(const Options& stored, const run::TextModel& model, co
   const auto chat_template = run::chat_template_of(model.settings, model.tokenizer);
   check(chat_template.has_value(), "{}: its settings have no chat template any more",
         stored.call.folder.out_dir);
-  const run::ChatData chat = run::chat_data_of(
-      text, model.tokenizer, {*chat_template, stored.text.loss, stored.text.block_size},
-      stored.text.val_fraction.value_or(run::kValFraction), stored.random.seed);
+  const run::ChatData chat =
+      run::chat_data_of(text, model.tokenizer,
+                        {chat_template->with_special_in_messages(stored.text.special_in_messages),
+                         stored.text.loss, stored.text.block_size},
+                        stored.text.val_fraction.value_or(run::kValFraction), stored.random.seed);
   const auto result = sampling::evaluate_chat(model, chat,
                                               {.batch_size = stored.optimizer.batch_size,
                                                .block_size = stored.text.block_size,

@@ -31,7 +31,9 @@ void AccessLog::write(const Visit& visit, int status, const Usage& usage) {
     const std::string tokens =
         usage.prompt_tokens + usage.completion_tokens == 0
             ? ""
-            : fmt::format(" {}+{} tokens", usage.prompt_tokens, usage.completion_tokens);
+            : fmt::format(
+                  " {}+{} tokens{}", usage.prompt_tokens, usage.completion_tokens,
+                  usage.spelled == 0 ? "" : fmt::format(", {} special spelled", usage.spelled));
     std::string line = fmt::format("{} {} {} {}{} {:.3f} s\n", time_text(), visit.method,
                                    visit.path, status, tokens, seconds);
     // As JSON, so that each stays on a line and controls no terminal.
@@ -47,6 +49,7 @@ void AccessLog::write(const Visit& visit, int status, const Usage& usage) {
                {"prompt_tokens", usage.prompt_tokens},
                {"completion_tokens", usage.completion_tokens},
                {"seconds", seconds}};
+  if (usage.spelled > 0) json["spelled_special_tokens"] = usage.spelled;
   if (texts_) json["request"] = visit.request;
   if (texts_) json["answer"] = visit.answer;
   print_error(json_text(json) + "\n");

@@ -53,6 +53,7 @@ TextJob::TextJob(const ServedModel& model, const TextRequest& request,
       reply_(std::move(reply)) {
   for (const TextPrompt& prompt : prompts_) {
     usage_.prompt_tokens += std::ssize(prompt.tokens);
+    usage_.spelled += prompt.spelled;
     for (std::int64_t i = 0; i < request_.n; ++i) {
       texts.push_back({&prompt.tokens, &request_.options, request_.seed + texts.size()});
       answers_.push_back({.choice = Choice(model_.model.tokenizer, request_.stops,

@@ -14,6 +14,7 @@ namespace tapegrad::serve {
 
 struct Usage {
   std::int64_t prompt_tokens = 0, completion_tokens = 0;
+  std::int64_t spelled = 0;  // special tokens that messages spell, which are text; for the log
   Json json() const;
 };
 
@@ -54,7 +55,8 @@ class TextFormat {
 struct TextPrompt {
   nn::Tokens tokens;
   std::optional<std::string> echo = {};
-  std::size_t unseen = 0;  // tokens at its beginning that are no part of the echo
+  std::size_t unseen = 0;    // tokens at its beginning that are no part of the echo
+  std::int64_t spelled = 0;  // see Usage
 };
 
 // Makes the texts of a request and says them as a format does, at once or in a stream.

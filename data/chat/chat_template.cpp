@@ -127,6 +127,12 @@ RenderedChat ChatTemplate::render(const Conversation& conversation, bool add_gen
   });
 }
 
+ChatTemplate ChatTemplate::with_special_in_messages(bool reads) const {
+  ChatTemplate made = *this;
+  made.special_in_messages_ = reads;
+  return made;
+}
+
 bool ChatTemplate::marks_generations() const { return parsed_->parsed.marks_generations(); }
 bool ChatTemplate::reads(std::string_view variable) const {
   return parsed_->parsed.reads(variable);

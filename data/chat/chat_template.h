@@ -50,6 +50,9 @@ struct RenderedChat {
   // The parts that the model writes, by the template: its {% generation %} blocks, ascending and
   // apart. transformers returns the same as the mask of the assistant's tokens.
   std::vector<TextSpan> generated = {};
+  // Of render_chat(): bytes of the text that are letters, ascending. A special token that covers
+  // one of them is what a message spells. See Tokenizer::encode_with_letters.
+  std::vector<std::size_t> letters = {};
 };
 
 // "bos_token": "<s>" and so on: variables of every template. "bos_token" and "eos_token" are empty
@@ -87,9 +90,15 @@ class ChatTemplate {
   bool reads(std::string_view variable) const;
   const std::string& source() const;
 
+  // A copy whose messages may spell special tokens, if `reads`: their texts stand for them there,
+  // as in what the template writes itself. See render_chat().
+  ChatTemplate with_special_in_messages(bool reads) const;
+  bool special_in_messages() const { return special_in_messages_; }
+
  private:
   struct Parsed;
   std::shared_ptr<const Parsed> parsed_;
+  bool special_in_messages_ = false;
 };
 
 }  // namespace tapegrad::data

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/data/chat/render_chat.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 
@@ -12,12 +13,12 @@ namespace {
 // The tokens of a text, and where each of them ends in it.
 class PlacedTokens {
  public:
-  PlacedTokens(const std::string& text, const Tokenizer& tokenizer)
-      : text_(text), tokenizer_(tokenizer), tokens_(tokenizer.encode(text, true)) {
-    if (place_in(text)) return;
+  PlacedTokens(const RenderedChat& chat, const Tokenizer& tokenizer)
+      : text_(chat.text), tokenizer_(tokenizer), tokens_(tokens_of(chat, tokenizer)) {
+    if (place_in(text_)) return;
     normalized_ = true;
-    const std::string changed = nfc(text);
-    check(place_in(changed), "the tokens of a text of {} bytes have other ones", text.size());
+    const std::string changed = nfc(text_);
+    check(place_in(changed), "the tokens of a text of {} bytes have other ones", text_.size());
   }
   std::vector<Token> take() { return std::move(tokens_); }
 
@@ -91,8 +92,12 @@ std::string_view bare_answer(std::string_view content) {
 class AnswersByPrefixes {
  public:
   AnswersByPrefixes(const Conversation& whole, const ChatTemplate& chat_template,
-                    const std::string& text, const PlacedTokens& tokens)
-      : whole_(whole), template_(chat_template), text_(text), tokens_(tokens) {}
+                    const Tokenizer& tokenizer, const std::string& text, const PlacedTokens& tokens)
+      : whole_(whole),
+        template_(chat_template),
+        tokenizer_(tokenizer),
+        text_(text),
+        tokens_(tokens) {}
 
   // Of the first answer, and of others that begin within so many tokens.
   std::vector<TextSpan> spans(std::int64_t most_tokens) {
@@ -120,7 +125,7 @@ class AnswersByPrefixes {
   }
   std::string render(const Conversation& conversation, bool prompt) {
     rendered_ += std::ssize(conversation.messages);
-    return template_.render(conversation, prompt).text;
+    return render_chat(template_, tokenizer_, conversation, prompt).text;
   }
 
   std::size_t begin_of(std::size_t i) {
@@ -172,6 +177,7 @@ class AnswersByPrefixes {
 
   const Conversation& whole_;
   const ChatTemplate& template_;
+  const Tokenizer& tokenizer_;
   const std::string& text_;
   const PlacedTokens& tokens_;
   std::int64_t rendered_ = 0;
@@ -187,10 +193,10 @@ bool is_special(const Tokenizer& tokenizer, Token token) {
 
 ChatTokens chat_tokens(const Conversation& conversation, const ChatTemplate& chat_template,
                        const Tokenizer& tokenizer, std::int64_t most_tokens) {
-  const RenderedChat chat = chat_template.render(conversation, false);
-  PlacedTokens tokens(chat.text, tokenizer);
+  const RenderedChat chat = render_chat(chat_template, tokenizer, conversation, false);
+  PlacedTokens tokens(chat, tokenizer);
   const bool marked = chat_template.marks_generations();
-  AnswersByPrefixes by_prefixes(conversation, chat_template, chat.text, tokens);
+  AnswersByPrefixes by_prefixes(conversation, chat_template, tokenizer, chat.text, tokens);
   const std::vector<TextSpan> spans = marked ? chat.generated : by_prefixes.spans(most_tokens);
   ChatTokens result;
   for (const TextSpan& span : spans) {
@@ -205,6 +211,7 @@ ChatTokens chat_tokens(const Conversation& conversation, const ChatTemplate& cha
     }
   }
   result.tokens = tokens.take();
+  result.spelled = std::ssize(chat.letters);
   if (by_prefixes.ended_early() && !result.answers.empty()) {
     result.divided = true;
     result.tokens.resize(static_cast<std::size_t>(result.answers.back().end));

@@ -27,10 +27,11 @@ struct ChatTokens {
   std::int64_t second = 0;
   // True if its last turns are left out: see kMostRenderedMessages.
   bool divided = false;
+  std::int64_t spelled = 0;  // special tokens that messages spell, which are text
 };
 
-// The tokens of the text that the template makes of a conversation, in which the names of special
-// tokens stand for them: those of transformers' apply_chat_template(tokenize=True).
+// The tokens of the text that render_chat() makes of a conversation. Where no message spells a
+// special token, they are those of transformers' apply_chat_template(tokenize=True).
 //
 // Where the template has {% generation %} blocks, an answer is a block: from the token that has its
 // first byte to the one that has the first byte of its last character, as transformers'

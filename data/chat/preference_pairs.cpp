@@ -121,6 +121,7 @@ PairTokens pair_tokens(const Conversation& chosen, const Conversation& rejected,
   for (const TokenRange& range : second.answers) {
     pair.tokens.answers.push_back({begin + range.begin, begin + range.end});
   }
+  pair.tokens.spelled += second.spelled;
   pair.tokens.tokens.insert(pair.tokens.tokens.end(), second.tokens.begin(), second.tokens.end());
   return pair;
 }

@@ -8,6 +8,7 @@
 #include "tapegrad/data/tokenize/bpe/bpe_train.h"
 #include "tapegrad/data/tokenize/bpe/piece_encoder.h"
 #include "tapegrad/data/tokenize/document_ends.h"
+#include "tapegrad/data/tokenize/read_special.h"
 #include "tapegrad/data/tokenize/vocabulary.h"
 
 namespace tapegrad::data {
@@ -35,11 +36,20 @@ Encoder::Encoder(Tokenizer tokenizer, std::size_t text_bytes)
 Encoder::~Encoder() = default;
 
 void Encoder::encode(std::string_view text, bool allow_special, std::vector<Token>& tokens) {
+  encode(text, ReadSpecial(allow_special), tokens);
+}
+
+void Encoder::encode_with_letters(std::string_view text, std::span<const std::size_t> letters,
+                                  std::vector<Token>& tokens) {
+  encode(text, ReadSpecial(text, letters), tokens);
+}
+
+void Encoder::encode(std::string_view text, const ReadSpecial& read, std::vector<Token>& tokens) {
   const auto& vocabulary = *tokenizer_.vocabulary_;
   if (const auto* bpe = vocabulary.get<Bpe>()) {
-    bpe->encode(text, allow_special, *cache_, tokens);
+    bpe->encode(text, read, *cache_, tokens);
   } else if (const auto* hf = vocabulary.get<HfTokenizer>()) {
-    hf->encode(text, allow_special, *cache_, tokens);
+    hf->encode(text, read, *cache_, tokens);
   } else {
     vocabulary.get<CharVocabulary>()->encode(text, tokens);
   }
@@ -49,6 +59,30 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool allow_special) 
   std::vector<Token> tokens;
   Encoder(*this, text.size()).encode(text, allow_special, tokens);
   return tokens;
+}
+
+std::vector<Token> Tokenizer::encode_with_letters(std::string_view text,
+                                                  std::span<const std::size_t> letters) const {
+  std::vector<Token> tokens;
+  Encoder(*this, text.size()).encode_with_letters(text, letters, tokens);
+  return tokens;
+}
+
+std::vector<std::size_t> Tokenizer::special_places(std::string_view text) const {
+  std::vector<std::size_t> places;
+  if (const auto* hf = vocabulary_->get<HfTokenizer>()) {
+    places = hf->special_places(text);
+    check(!hf->finds_special_in_normalized() ||
+              encode_with_letters(text, places) == encode(text, false),
+          "[tokenizer] a text spells a special token, and where is not known, since the tokenizer "
+          "finds such tokens in normalized texts");
+  } else if (vocabulary_->get<Bpe>() != nullptr) {
+    constexpr std::string_view mark = Bpe::kEndOfTextBytes;
+    for (std::size_t at = text.find(mark); at != text.npos; at = text.find(mark, at + 1)) {
+      places.push_back(at);
+    }
+  }
+  return places;
 }
 
 std::vector<Token> Tokenizer::encode_documents(std::span<const std::string_view> documents,

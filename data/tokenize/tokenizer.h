@@ -17,6 +17,7 @@ namespace tapegrad::data {
 class HfFile;
 class PieceCache;
 class PieceCounts;
+class ReadSpecial;
 
 // Turns text into tokens and back. A Tokenizer is a handle, cheap to copy, of one of four kinds:
 // - "char": one token per character of the training corpus
@@ -48,6 +49,13 @@ class Tokenizer {
   // A character tokenizer throws Error for a character that its corpus did not have. The other
   // kinds encode any bytes; they read <|endoftext|> as the special token only if `allow_special`.
   std::vector<Token> encode(std::string_view text, bool allow_special = false) const;
+  // encode(text, true) of a text in which some bytes are letters: a special token that covers one
+  // of them is ordinary text. `letters`: their places, ascending.
+  std::vector<Token> encode_with_letters(std::string_view text,
+                                         std::span<const std::size_t> letters) const;
+  // The places at which the texts of special tokens begin, ascending; some may overlap. Error if
+  // the tokenizer finds such a token in the normalized text alone, where it has no place.
+  std::vector<std::size_t> special_places(std::string_view text) const;
 
   // Documents, one after the other, each with begin() before it. Between two of them is
   // end_of_text(), unless the first one ends with it already, white space aside. Without such a
@@ -142,8 +150,13 @@ class Encoder {
 
   // Appends the tokens of Tokenizer::encode.
   void encode(std::string_view text, bool allow_special, std::vector<Token>& tokens);
+  // Appends the tokens of Tokenizer::encode_with_letters.
+  void encode_with_letters(std::string_view text, std::span<const std::size_t> letters,
+                           std::vector<Token>& tokens);
 
  private:
+  void encode(std::string_view text, const ReadSpecial& read, std::vector<Token>& tokens);
+
   Tokenizer tokenizer_;
   std::unique_ptr<PieceCache> cache_;
 };

@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "tapegrad/nn/generation/broken_logits.h"
 
 namespace tapegrad::nn {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+}  // namespace
 
 LogProbabilities::LogProbabilities(std::span<const float> logits)
     : logits_(logits), top_(static_cast<double>(*std::max_element(logits.begin(), logits.end()))) {
@@ -30,7 +36,10 @@ std::vector<TokenLogprob> LogProbabilities::likeliest(std::int64_t count) const 
     return of_a != of_b ? of_a > of_b : a < b;
   });
   std::vector<TokenLogprob> tokens;
-  for (auto at = order.begin(); at != last; ++at) tokens.push_back({*at, (*this)[*at]});
+  for (auto at = order.begin(); at != last; ++at) {
+    const bool ruled_out = logits_[static_cast<std::size_t>(*at)] == kNever;
+    if (!ruled_out) tokens.push_back({*at, (*this)[*at]});
+  }
   return tokens;
 }
 

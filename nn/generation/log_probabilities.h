@@ -21,7 +21,7 @@ class LogProbabilities {
 
   double operator[](std::int32_t token) const;
   // The `count` likeliest tokens, or all if there are fewer; the likeliest first, of equal ones
-  // that of the smaller id.
+  // that of the smaller id. Those of a logit of −∞ are not among them.
   std::vector<TokenLogprob> likeliest(std::int64_t count) const;
 
  private:

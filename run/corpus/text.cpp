@@ -76,7 +76,8 @@ std::shared_ptr<const Text> read_val(const CorpusSource& source) {
                         .encoding = source.encoding,
                         .is_chat = source.is_chat,
                         .strict = source.strict,
-                        .is_pairs = source.is_pairs});
+                        .is_pairs = source.is_pairs,
+                        .notes = source.notes});
   check(!val.tokens, "--val: {} is tokens already: --data takes it, with both parts",
         source.val.front());
   return std::make_shared<const Text>(std::move(val));
@@ -157,7 +158,7 @@ Text read_text(const CorpusSource& source) {
     return text;
   }
   data::Corpus corpus = data::read_corpus(paths, corpus_options(source));
-  note_left_out(corpus.faulty);
+  if (source.notes) note_left_out(corpus.faulty);
   check(!data::is_blank(corpus.text), "there is nothing but white space in {}",
         fmt::join(source.paths, ", "));
   text = make_text(describe(corpus), std::move(corpus.text));

@@ -89,6 +89,7 @@ struct CorpusSource {
   bool weighted = false;              // the paths may have weights: weighted_file()
   bool strict = false;                // of which the first bad line is an Error
   bool is_pairs = false;              // of files that is_chat: a line is a pair
+  bool notes = true;                  // says on stderr what is left out
   bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
   void validate() const;  // Error, naming the option
 };

@@ -25,9 +25,10 @@ TextData chat_as_data(const Text& text, const data::Tokenizer& tokenizer,
   return {.tokenizer = tokenizer,
           .train = {},
           .val = {},
-          .chat = std::make_shared<const ChatData>(
-              chat_data_of(text, tokenizer, {chat_template, o.loss, o.block_size},
-                           division.val_fraction.value_or(kValFraction), division.seed))};
+          .chat = std::make_shared<const ChatData>(chat_data_of(
+              text, tokenizer,
+              {chat_template.with_special_in_messages(o.special_in_messages), o.loss, o.block_size},
+              division.val_fraction.value_or(kValFraction), division.seed))};
 }
 
 // The tokenizer that made a folder's tokens, if `spec` does not name another one.

@@ -32,6 +32,7 @@ struct TextOptions {
   std::vector<std::string> preferences = {};      // in place of a corpus: pairs, as chat
   data::ChatLoss loss = data::ChatLoss::answers;  // of conversations
   bool strict_data = false;
+  bool special_in_messages = false;  // see data::ChatTemplate::with_special_in_messages
   std::string field = "text", encoding = "utf-8";  // of the corpus
   std::string separator = {};                      // with \n for a line break
   std::vector<std::string> val = {};               // empty: a part of the corpus
@@ -73,6 +74,10 @@ struct TextOptions {
     t("strict_data", o.strict_data,
       "stop at the first line of --chat or --preferences that is bad, in place of leaving it out",
       {.lasting = Lasting::call});
+    t("special_in_messages", o.special_in_messages,
+      "let messages of --chat or --preferences spell special tokens such as <|im_end|>, which are "
+      "text otherwise",
+      {.newer = true});
     t("field", o.field, "field that has the text in JSON lines (.jsonl)",
       {.value = "NAME", .lasting = Lasting::run, .newer = true});
     t("encoding", o.encoding, "encoding of the files, such as latin-1",

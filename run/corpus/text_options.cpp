@@ -63,6 +63,7 @@ void TextOptions::validate() const {
         "--loss needs --chat");
   const bool has_lines = !chat.empty() || !preferences.empty();
   check(has_lines || !strict_data, "--strict-data needs --chat or --preferences");
+  check(has_lines || !special_in_messages, "--special-in-messages needs --chat or --preferences");
   check(!has_lines || separator.empty(), "--separator is for text, and {} has none",
         chat.empty() ? "--preferences" : "--chat");
   check(!is_chat || !isolate_documents,

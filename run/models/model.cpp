@@ -175,10 +175,20 @@ TextModel load(const std::filesystem::path& path, DType dtype, const std::string
   return load(open_model(path, checkpoint), dtype);
 }
 
+void rule_out_padding(nn::Decoder& gpt, const data::Tokenizer& tokenizer) {
+  std::vector<data::Token> rows;
+  for (data::Token row = 0; row < gpt.config.vocab_size; ++row) {
+    const bool is_token = row < tokenizer.vocab_size() && !tokenizer.token_bytes(row).empty();
+    if (!is_token) rows.push_back(row);
+  }
+  gpt.rule_out(rows);
+}
+
 namespace {
 
 TextModel load_into(nn::Params params, OpenedModel opened) {
   nn::Decoder gpt(params, opened.config);
+  rule_out_padding(gpt, opened.tokenizer);
   check_finite_tensors(opened.weights->name(), params.tensors());
   for (std::size_t i = 0; const nn::Params& adapters : params.offered()) {
     check_finite_tensors(opened.offered[i++].tensors->name(), adapters.tensors());

@@ -132,6 +132,9 @@ void check_base(const OpenedModel& opened);
 std::shared_ptr<const TensorSource> with_base(const OpenedModel& run,
                                               std::shared_ptr<const TensorSource> adapters);
 
+// Rules out rows of a model that stand for no token of its tokenizer: nn::Decoder::rule_out().
+void rule_out_padding(nn::Decoder& gpt, const data::Tokenizer& tokenizer);
+
 // The opened model, converted to `dtype`: see below.
 TextModel load(OpenedModel opened, DType dtype = DType::f32);
 // The same with weights packed, for texts and losses alone: see packed_weights.h.

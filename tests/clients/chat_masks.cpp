@@ -18,9 +18,11 @@ int main(int argc, char** argv) {
     const data::Tokenizer tokenizer = data::Tokenizer::from_hf(argv[1]);
     const auto chat_template = run::chat_template_of(run::read_settings(argv[1]), tokenizer);
     check(chat_template.has_value(), "{} has no chat template", argv[1]);
+    // transformers reads special tokens in messages.
+    const auto reads_all = chat_template->with_special_in_messages(true);
     data::BadLines strict(true);
     for (const auto& chat : data::read_conversations(argv[2], {}, strict).conversations) {
-      const data::ChatTokens tokens = data::chat_tokens(chat, *chat_template, tokenizer);
+      const data::ChatTokens tokens = data::chat_tokens(chat, reads_all, tokenizer);
       std::vector<int> mask(tokens.tokens.size());
       for (const data::TokenRange& answer : tokens.answers) {
         std::fill(mask.begin() + answer.begin, mask.begin() + answer.end, 1);

@@ -170,7 +170,8 @@ void read_generation(Task& task, const TaskReader& read, const Json& json) {
         "{}: 'max_gen_toks' must be from 1 to {}", task.place, kMostNewTokens);
   if (read.has("doc_to_answer")) task.answer.push_back(read.one("doc_to_answer"));
   if (!read.has("filters")) {
-    task.filters.emplace_back("exact_match", read.made("filters", "{{ output }}"));
+    task.filters.emplace_back("exact_match", read.made("filters", "{{ output | trim }}"));
+    task.trims_answer = true;
     return;
   }
   const Json& filters = json["filters"];

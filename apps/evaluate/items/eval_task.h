@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/data/chat/chat_template.h"
 #include "tapegrad/data/jinja/template.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::evaluation {
 
@@ -42,10 +44,16 @@ struct Item {
   std::string answer = {};                 // of generate_until: what a filter should give
   // The context is all that a chat template writes: nothing of the tokenizer's stands before it.
   bool chat = false;
+  // Of a chat, bytes of each context that are letters: see data::RenderedChat. Empty: none.
+  std::vector<std::vector<std::size_t>> letters = {};
   std::string question = {};  // of a chat: the fingerprint of what its template was given
 
   const std::string& context(std::size_t choice) const {
     return contexts[contexts.size() == 1 ? 0 : choice];
+  }
+  std::span<const std::size_t> letters_of(std::size_t choice) const {
+    if (letters.empty()) return {};
+    return letters[letters.size() == 1 ? 0 : choice];
   }
 };
 
@@ -84,6 +92,7 @@ struct Task {
   std::int64_t max_gen_toks = 256;
   std::vector<TaskTemplate> answer = {};  // none: the target
   std::vector<std::pair<std::string, TaskTemplate>> filters = {};
+  bool trims_answer = false;  // blanks around an answer do not count, as for the usual filter
 };
 
 // The names of the tasks that the program brings along.
@@ -96,7 +105,13 @@ Task open_task(const std::string& name_or_file);
 struct ChatFormat {
   data::ChatTemplate chat_template;
   bool fewshot_as_multiturn = false;  // each example is a question of the user and an answer
+  // Of the model, whose special tokens no message spells: see data::render_chat(). None: they may.
+  std::optional<data::Tokenizer> tokenizer = {};
+  // The template refuses the system's messages: the description begins the first one of the user.
+  bool system_in_user = false;
 };
+// True if a template refuses a conversation because of its system's message, as Gemma 2's does.
+bool refuses_system(const data::ChatTemplate& chat_template);
 
 // The first `limit` items of the task, with their examples before them, in the form of a chat if
 // there is one. Errors name file, line and the task's key.

@@ -37,7 +37,9 @@ std::string fingerprint_with(const Json& contexts, const Task& task, const Item&
 
 // Of all that the output depends on, apart from the model.
 std::string prompt_of(const Task& task, const Item& item) {
-  return fingerprint_with(item.contexts, task, item);
+  Json seen = item.contexts;
+  if (!item.letters.empty()) seen = {item.contexts, item.letters};
+  return fingerprint_with(seen, task, item);
 }
 
 // The same, apart from what the chat template of a model makes of it.

@@ -6,6 +6,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/text/utf8.h"
+#include "tapegrad/data/jinja/characters.h"
 
 namespace tapegrad::evaluation {
 namespace {
@@ -94,6 +95,9 @@ ItemLine item_line(const Task& task, const std::filesystem::path& path, std::str
   }
   item.answer =
       task.answer.empty() ? item.choices.front() : task.answer.front().render(item.where, line.doc);
+  if (task.trims_answer) {
+    item.answer = data::jinja::strip_left(data::jinja::strip_right(item.answer));
+  }
   item.delimiter = task.target_delimiter;
   return line;
 }

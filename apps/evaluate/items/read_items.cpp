@@ -1,5 +1,10 @@
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
 #include "tapegrad/apps/evaluate/items/examples.h"
 #include "tapegrad/base/fingerprint.h"
+#include "tapegrad/data/chat/render_chat.h"
 
 namespace tapegrad::evaluation {
 namespace {
@@ -14,14 +19,15 @@ std::string text_of(const Task& task, const std::vector<const Item*>& examples) 
 }
 
 // What the template writes up to the model's answer.
-std::string conversation_of(const Task& task, const ChatFormat& chat,
-                            const std::string& description,
-                            const std::vector<const Item*>& examples, const std::string& context) {
+data::RenderedChat conversation_of(const Task& task, const ChatFormat& chat,
+                                   const std::string& description,
+                                   const std::vector<const Item*>& examples,
+                                   const std::string& context) {
   data::Conversation conversation;
   const auto say = [&](const char* role, const std::string& content) {
     conversation.messages.push_back({.role = role, .content = content});
   };
-  if (!description.empty()) say("system", description);
+  if (!description.empty() && !chat.system_in_user) say("system", description);
   if (chat.fewshot_as_multiturn) {
     for (const Item* e : examples) {
       say("user", e->context(e->right));
@@ -31,7 +37,9 @@ std::string conversation_of(const Task& task, const ChatFormat& chat,
   } else {
     say("user", text_of(task, examples) + context);
   }
-  return chat.chat_template.render(conversation, true).text;
+  if (chat.system_in_user) conversation.messages.front().content.insert(0, description);
+  return chat.tokenizer ? data::render_chat(chat.chat_template, *chat.tokenizer, conversation, true)
+                        : chat.chat_template.render(conversation, true);
 }
 
 // Puts description and examples before the contexts of an item.
@@ -47,20 +55,38 @@ void begin_contexts(const Task& task, ItemLine& line, const std::vector<const It
         Json{description, text_of(task, examples), item.contexts, chat->fewshot_as_multiturn}));
   }
   const std::string beginning = chat ? "" : description + text_of(task, examples);
+  std::vector<std::vector<std::size_t>> letters;  // of each context
   for (std::string& context : item.contexts) {
     if (!chat) {
       context.insert(0, beginning);
       continue;
     }
     try {
-      context = conversation_of(task, *chat, description, examples, context);
+      data::RenderedChat whole = conversation_of(task, *chat, description, examples, context);
+      context = std::move(whole.text);
+      letters.push_back(std::move(whole.letters));
     } catch (const Error& error) {
       fail("{}: the chat template: {}", item.where, error.what());
     }
   }
+  const auto is_empty = [](const auto& places) { return places.empty(); };
+  if (!std::all_of(letters.begin(), letters.end(), is_empty)) item.letters = std::move(letters);
 }
 
 }  // namespace
+
+bool refuses_system(const data::ChatTemplate& chat_template) {
+  const auto accepts = [&](const std::vector<data::Message>& messages) {
+    try {
+      chat_template.render({messages}, true);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  const data::Message system{"system", "1"}, user{"user", "2"};
+  return !accepts({system, user}) && accepts({user});
+}
 
 std::vector<Item> read_items(const Task& task, std::int64_t limit,
                              const std::optional<ChatFormat>& chat) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tapegrad/data/chat/render_chat.h"
+
 namespace tapegrad::serve {
 namespace {
 
@@ -78,13 +80,13 @@ std::string content_of(Fields& message) {
     std::string type = "text", piece;
     part.choice("type", type, {"text"});
     if (!part.text("text", piece)) part.refuse_type("text", "a text");
-    part.end();
     text += piece;
   }
   return text;
 }
 
-data::Message message_of(const Json& json, std::size_t index) {
+// Fields that nothing looks at change nothing: clients mark messages and parts with their own.
+data::Message message_of(const Json& json, std::size_t index, const data::ChatTemplate& chat) {
   Fields fields(json, fmt::format("messages[{}]", index));
   std::string role;
   if (!fields.text("role", role) || role.empty()) {
@@ -97,8 +99,15 @@ data::Message message_of(const Json& json, std::size_t index) {
   constexpr std::string_view kMore[] = {"name", "tool_calls", "tool_call_id", "reasoning_content"};
   bool more = false;
   for (const std::string_view name : kMore) more = fields.find(name) != nullptr || more;
-  fields.unchanging({"refusal", "annotations", "audio", "function_call"});
-  fields.end();
+  if (!more && !json.contains("content")) {  // it may be spelled otherwise
+    fields.refuse("content", fmt::format("'{}' is missing", fields.path_of("content")),
+                  "missing_required_parameter");
+  }
+  for (const auto& [name, value] : json.items()) {
+    const bool is_read =
+        name != "role" && name != "content" && chat.source().find(name) != std::string::npos;
+    more = more || (is_read && !value.is_null());
+  }
   if (more) {
     Json whole = json;
     whole["content"] = message.content;
@@ -107,7 +116,22 @@ data::Message message_of(const Json& json, std::size_t index) {
   return message;
 }
 
-data::Conversation conversation_of(Fields& fields) {
+// What a template does not look at would be lost without a word: a call of a tool.
+void check_shows_calls(const Fields& message, const Json& json, const data::ChatTemplate& chat,
+                       std::size_t index) {
+  constexpr const char* key = "tool_calls";
+  const auto calls = json.find(key);
+  const bool any = calls != json.end() && !calls->is_null() && !calls->empty();
+  if (!any || chat.source().find(key) != std::string::npos) return;
+  message.refuse(
+      "messages",
+      fmt::format("messages[{}] has 'tool_calls', which the model's chat template does not show: "
+                  "write them into 'content'",
+                  index),
+      "template_error");
+}
+
+data::Conversation conversation_of(Fields& fields, const data::ChatTemplate& chat) {
   const Json* messages = fields.find("messages");
   if (messages == nullptr) {
     fields.refuse("messages", "'messages' is missing", "missing_required_parameter");
@@ -121,7 +145,8 @@ data::Conversation conversation_of(Fields& fields) {
   }
   data::Conversation conversation;
   for (std::size_t i = 0; i < messages->size(); ++i) {
-    conversation.messages.push_back(message_of((*messages)[i], i));
+    conversation.messages.push_back(message_of((*messages)[i], i, chat));
+    check_shows_calls(fields, (*messages)[i], chat, i);
   }
   return conversation;
 }
@@ -139,7 +164,7 @@ void stop_at_answer_ends(Fields& fields, const ServedModel& model, nn::GenerateO
 
 }  // namespace
 
-std::string chat_prompt(Fields& fields, const ServedModel& model) {
+data::RenderedChat chat_prompt(Fields& fields, const ServedModel& model) {
   if (!model.chat) {
     throw Refused({.message = fmt::format("the model '{}' has no template for conversations: "
                                           "/v1/completions continues texts",
@@ -147,7 +172,7 @@ std::string chat_prompt(Fields& fields, const ServedModel& model) {
                    .param = "messages",
                    .code = "no_chat_template"});
   }
-  const data::Conversation conversation = conversation_of(fields);
+  const data::Conversation conversation = conversation_of(fields, *model.chat);
   std::string variables;
   if (const Json* given = fields.find("chat_template_kwargs")) {
     if (!given->is_object()) fields.refuse_type("chat_template_kwargs", "an object");
@@ -156,7 +181,8 @@ std::string chat_prompt(Fields& fields, const ServedModel& model) {
   bool prompt = true;
   fields.boolean("add_generation_prompt", prompt);
   try {
-    return model.chat->render(conversation, prompt, variables, kRenderLimits).text;
+    return data::render_chat(*model.chat, model.model.tokenizer, conversation, prompt, variables,
+                             kRenderLimits);
   } catch (const Error& error) {
     fields.refuse("messages", fmt::format("the model's template says: {}", error.what()),
                   "template_error");
@@ -183,8 +209,11 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
     fields.refuse("top_logprobs", "'top_logprobs' needs 'logprobs': true");
   }
   fields.fixed("tools", nullptr, "the model's text is returned as it is");
-  fields.fixed("tool_choice", "none", "the model's text is returned as it is");
-  fields.fixed("parallel_tool_calls", true, "the model's text is returned as it is");
+  // Without tools, a model is free to call none.
+  if (const Json* choice = fields.find("tool_choice"); choice != nullptr && *choice != "auto") {
+    fields.fixed("tool_choice", "none", "the model's text is returned as it is");
+  }
+  fields.unchanging({"parallel_tool_calls"});
   fields.fixed("functions", nullptr, "the model's text is returned as it is");
   fields.fixed("function_call", "none", "the model's text is returned as it is");
   fields.fixed("modalities", Json::array({"text"}), "there are texts alone");
@@ -193,15 +222,16 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
   fields.fixed("reasoning_effort", nullptr, "chat_template_kwargs may have what a template reads");
   fields.fixed("verbosity", nullptr, "chat_template_kwargs may have what a template reads");
   fields.fixed("web_search_options", nullptr, "nothing is searched");
-  const std::string text = chat_prompt(fields, model);
+  const data::RenderedChat chat = chat_prompt(fields, model);
   fields.end();
   request.options.logprobs = logprobs;
   request.options.top_logprobs = top;
   // The template has what a text begins with.
   TextPrompt prompt;
-  prompt.tokens = encoded(fields, "messages", model, text, [&](std::string_view whole) {
-    return model.model.tokenizer.encode(whole, true);
+  prompt.tokens = encoded(fields, "messages", model, chat.text, [&](std::string_view) {
+    return data::tokens_of(chat, model.model.tokenizer);
   });
+  prompt.spelled = std::ssize(chat.letters);
   if (prompt.tokens.empty()) fields.refuse("messages", "the conversation is an empty text");
   request.options.max_new_tokens =
       new_tokens(model, std::ssize(prompt.tokens), request.max_tokens, model.context, "messages");

@@ -75,7 +75,7 @@ Json detokenize(const Json& body, const ServedModel& model) {
 Json apply_template(const Json& body, const ServedModel& model) {
   Fields fields(body);
   read_model_name(fields, model);
-  const std::string prompt = chat_prompt(fields, model);
+  const std::string prompt = chat_prompt(fields, model).text;
   fields.end();
   return {{"prompt", prompt}};
 }

@@ -51,7 +51,7 @@ std::string_view Bpe::bytes(Token token) const {
   return std::string_view(bytes_).substr(begin_of_[i], begin_of_[i + 1] - begin_of_[i]);
 }
 
-void Bpe::encode(std::string_view text, bool allow_special, PieceCache& cache,
+void Bpe::encode(std::string_view text, const ReadSpecial& read, PieceCache& cache,
                  std::vector<Token>& tokens) const {
   PieceEncoder encoder(pairs_, cache, tokens);
   const auto encode_ordinary = [&](std::string_view ordinary) {
@@ -61,9 +61,14 @@ void Bpe::encode(std::string_view text, bool allow_special, PieceCache& cache,
       ordinary.remove_prefix(size);
     }
   };
-  while (allow_special) {
-    const std::size_t special = text.find(kEndOfTextBytes);
-    if (special == std::string_view::npos) break;
+  const auto next_special = [&] {
+    std::size_t at = text.find(kEndOfTextBytes);
+    while (at != text.npos && !read(text.substr(at, kEndOfTextBytes.size()))) {
+      at = text.find(kEndOfTextBytes, at + 1);
+    }
+    return at;
+  };
+  for (std::size_t special; (special = next_special()) != text.npos;) {
     encode_ordinary(text.substr(0, special));
     encoder.append(end_of_text());
     text.remove_prefix(special + kEndOfTextBytes.size());

@@ -10,6 +10,7 @@
 #include "tapegrad/data/tokenize/bpe/byte_pairs.h"
 #include "tapegrad/data/tokenize/bpe/piece_encoder.h"
 #include "tapegrad/data/tokenize/bpe/token_chain.h"
+#include "tapegrad/data/tokenize/read_special.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
@@ -38,8 +39,8 @@ class Bpe {
   std::string_view bytes(Token token) const;
 
   // Encodes any bytes, UTF-8 or not. <|endoftext|> in `text` is ordinary text
-  // unless `allow_special`.
-  void encode(std::string_view text, bool allow_special, PieceCache& cache,
+  // unless `read` takes it.
+  void encode(std::string_view text, const ReadSpecial& read, PieceCache& cache,
               std::vector<Token>& tokens) const;
   // See Tokenizer.
   std::size_t last_cut(std::string_view text) const;

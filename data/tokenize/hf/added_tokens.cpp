@@ -16,7 +16,8 @@ void AddedTokens::add(const std::string& content, const Added& added) {
   begins_.set(static_cast<std::uint8_t>(content.front()));
 }
 
-AddedTokens::Match AddedTokens::first(std::string_view text, bool allow_special) const {
+AddedTokens::Match AddedTokens::first(std::string_view text, const ReadSpecial& read,
+                                      bool special_alone) const {
   Match match;
   TextTree::Node node = TextTree::kRoot;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -25,12 +26,13 @@ AddedTokens::Match AddedTokens::first(std::string_view text, bool allow_special)
     const std::int32_t number = numbers_.number(node);
     if (number == TextTree::kNoNumber) continue;
     const Added& added = added_[static_cast<std::size_t>(number)];
-    if (allow_special || !added.special) match = {i + 1, &added};
+    const bool counts = added.special ? read(text.substr(0, i + 1)) : !special_alone;
+    if (counts) match = {i + 1, &added};
   }
   return match;
 }
 
-void AddedTokens::cut(std::string_view text, bool allow_special,
+void AddedTokens::cut(std::string_view text, const ReadSpecial& read,
                       const std::function<void(Token)>& found,
                       const std::function<void(std::string_view)>& between) const {
   for (std::size_t at = 0; at < text.size();) {
@@ -38,7 +40,7 @@ void AddedTokens::cut(std::string_view text, bool allow_special,
       ++at;
       continue;
     }
-    const Match match = first(text.substr(at), allow_special);
+    const Match match = first(text.substr(at), read);
     if (match.added == nullptr) {
       ++at;
       continue;

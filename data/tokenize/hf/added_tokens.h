@@ -2,11 +2,13 @@
 
 #include <bitset>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/data/tokenize/read_special.h"
 #include "tapegrad/data/tokenize/text_tree.h"
 #include "tapegrad/data/tokenize/token.h"
 
@@ -21,7 +23,7 @@ class AddedTokens {
 
   struct Added {
     Token token;
-    // Special tokens are read only if that is asked for, since a text may come from anybody.
+    // Special tokens are read only where that is asked for, since a text may come from anybody.
     bool special = false;
     // True if the token takes white space before and behind it in the text, too.
     bool takes_left = false, takes_right = false;
@@ -31,15 +33,21 @@ class AddedTokens {
 
   // Calls `found` for each token, and `between` for each text before, between and behind them that
   // is not empty, in order.
-  void cut(std::string_view text, bool allow_special, const std::function<void(Token)>& found,
+  void cut(std::string_view text, const ReadSpecial& read, const std::function<void(Token)>& found,
            const std::function<void(std::string_view)>& between) const;
+
+  // True if a text, which is not empty, begins with a special token.
+  bool begins_special(std::string_view text) const {
+    return begins_[static_cast<std::uint8_t>(text.front())] &&
+           first(text, true, /*special_alone=*/true).added != nullptr;
+  }
 
  private:
   struct Match {
     std::size_t bytes = 0;
     const Added* added = nullptr;  // null: none
   };
-  Match first(std::string_view text, bool allow_special) const;
+  Match first(std::string_view text, const ReadSpecial& read, bool special_alone = false) const;
 
   std::bitset<256> begins_;  // the first bytes
   TextTree numbers_;         // in added_

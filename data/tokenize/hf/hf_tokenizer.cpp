@@ -4,7 +4,7 @@
 
 namespace tapegrad::data {
 
-void HfTokenizer::encode(std::string_view text, bool allow_special, PieceCache& cache,
+void HfTokenizer::encode(std::string_view text, const ReadSpecial& read, PieceCache& cache,
                          std::vector<Token>& tokens) const {
   PieceEncoder encoder(*model_, cache, tokens);
   bool first = true;  // nothing of the text is done
@@ -24,14 +24,16 @@ void HfTokenizer::encode(std::string_view text, bool allow_special, PieceCache& 
     first = false;
   };
   const auto encode_valid = [&](std::string_view valid) {
-    raw_.cut(valid, allow_special, append, [&](std::string_view part) {
+    raw_.cut(valid, read, append, [&](std::string_view part) {
       std::string normalized;
       if (rules_) {
         part = normalized = (*rules_)(part, first);
       } else if (!normalizer_.empty()) {
         part = normalized = normalizer_(part);
       }
-      normalized_.cut(part, allow_special, append, encode_ordinary);
+      // A changed text has other places. special_places() lets none of its letters be such a token.
+      normalized_.cut(part, changes_text() ? ReadSpecial(read.any()) : read, append,
+                      encode_ordinary);
       first = false;
     });
   };
@@ -44,6 +46,17 @@ void HfTokenizer::encode(std::string_view text, bool allow_special, PieceCache& 
     first = false;
     text.remove_prefix(1);
   }
+}
+
+std::vector<std::size_t> HfTokenizer::special_places(std::string_view text) const {
+  std::vector<std::size_t> places;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::string_view rest = text.substr(at);
+    if (raw_.begins_special(rest) || (!changes_text() && normalized_.begins_special(rest))) {
+      places.push_back(at);
+    }
+  }
+  return places;
 }
 
 }  // namespace tapegrad::data

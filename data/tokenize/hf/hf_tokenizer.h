@@ -45,9 +45,13 @@ class HfTokenizer {
   bool is_added(Token token) const { return added_.count(token) == 1; }
 
   // Encodes any bytes. Each byte that is not part of UTF-8 is encoded by itself. Special tokens in
-  // `text` are ordinary text unless `allow_special`; other added tokens are always read.
-  void encode(std::string_view text, bool allow_special, PieceCache& cache,
+  // `text` are ordinary text unless `read` takes them; other added tokens are always read.
+  void encode(std::string_view text, const ReadSpecial& read, PieceCache& cache,
               std::vector<Token>& tokens) const;
+  // See Tokenizer. Without tokens that are found in the normalized text alone.
+  std::vector<std::size_t> special_places(std::string_view text) const;
+  // True if there are any.
+  bool finds_special_in_normalized() const { return changes_text() && normalized_special_; }
 
   // The tokens that the post-processor puts before a text, and encode() does not:
   // <|begin_of_text|>.
@@ -61,11 +65,13 @@ class HfTokenizer {
 
  private:
   friend class HfReader;
+  bool changes_text() const { return rules_.has_value() || !normalizer_.empty(); }
 
   std::function<std::string()> json_;
   std::vector<std::string> bytes_;  // of each token that the file has
   std::shared_ptr<const PieceModel> model_;
-  AddedTokens raw_, normalized_;  // which are found before and after normalizing
+  AddedTokens raw_, normalized_;     // which are found before and after normalizing
+  bool normalized_special_ = false;  // some of normalized_ are special
   Normalizer normalizer_;
   std::optional<TextRules> rules_;  // SentencePiece's, in place of both steps around this line
   PreTokenizer pre_tokenizer_;

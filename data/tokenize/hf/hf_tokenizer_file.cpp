@@ -123,6 +123,7 @@ class HfReader {
         t_.raw_.add(content, found);
       } else if (const std::string text = t_.normalizer_(content); !text.empty()) {
         t_.normalized_.add(text, found);
+        t_.normalized_special_ = t_.normalized_special_ || special;
       }
       added_.emplace(content, token);
       t_.added_.insert(token);

@@ -63,6 +63,7 @@ std::shared_ptr<const data::ChatSet> encode_part(const ChatText& text, data::Bad
     } else {
       data.cut += encoded[i].cut ? 1 : 0;
       data.divided += encoded[i].chat.divided ? 1 : 0;
+      data.spelled += encoded[i].chat.spelled;
       ++set->files[places[i].file].conversations;
       set->add(encoded[i].chat);
       if (weighted) continue;
@@ -121,6 +122,7 @@ void note_cuts(const ChatData& data, std::int64_t block_size) {
                             counted(data.cut, noun), block_size, data.cut == 1 ? "s" : ""));
   }
   note_divided(data.divided);
+  note_spelled(data.spelled);
   if (data.too_long > 0) {
     print_error(
         fmt::format("note: {} {} left out: the first answer ends behind {}--block-size {}\n",

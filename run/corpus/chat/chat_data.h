@@ -23,6 +23,7 @@ struct ChatData {
   std::int64_t cut = 0;        // conversations that lost turns, to fit in a block
   std::int64_t divided = 0;    // of too many messages: they lost turns, too
   std::int64_t too_long = 0;   // that were left out: their first answer does not fit
+  std::int64_t spelled = 0;    // special tokens that messages spell, which are text
 
   std::vector<ChatPrompt> prompts = {};  // of the first conversations to validate with
   std::vector<data::Token> ends = {};    // tokens that end an answer

@@ -4,6 +4,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/chat/preference_pairs.h"
+#include "tapegrad/data/chat/render_chat.h"
 
 namespace tapegrad::run {
 
@@ -43,7 +44,7 @@ ChatPrompt chat_prompt(const data::Conversation& conversation, const data::Token
   std::string wanted = before.messages.back().content;
   before.messages.pop_back();
   return {before.messages.back().content, std::move(wanted),
-          tokenizer.encode(chat_template.render(before, true).text, true)};
+          data::tokens_of(data::render_chat(chat_template, tokenizer, before, true), tokenizer)};
 }
 
 std::vector<data::Token> ends_of_answers(const data::Tokenizer& tokenizer,

@@ -37,7 +37,7 @@ EncodedChat encode_chat(const data::Conversation& conversation, const data::Toke
 EncodedChat encode_pair(const data::Conversation& chosen, const data::Conversation& rejected,
                         const data::Tokenizer& tokenizer, const ChatEncoding& encoding);
 
-// The prompt of a conversation that has an answer. Errors of ChatTemplate::render().
+// The prompt of a conversation that has an answer. Errors of data::render_chat().
 ChatPrompt chat_prompt(const data::Conversation& conversation, const data::Tokenizer& tokenizer,
                        const data::ChatTemplate& chat_template);
 

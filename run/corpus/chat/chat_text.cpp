@@ -41,6 +41,15 @@ void note_divided(std::int64_t count) {
                   counted(count, "conversation"), count == 1 ? "loses" : "lose"));
 }
 
+void note_spelled(std::int64_t count) {
+  if (count == 0) return;
+  print_error(
+      fmt::format("note: messages spell special tokens in {} place{}, which {} encoded as text: "
+                  "--special-in-messages makes {}\n",
+                  grouped(count), count == 1 ? "" : "s", count == 1 ? "is" : "are",
+                  count == 1 ? "it such a token" : "them such tokens"));
+}
+
 Text read_chat(const CorpusSource& source) {
   auto chat = std::make_shared<ChatText>();
   chat->strict = source.strict;
@@ -63,8 +72,10 @@ Text read_chat(const CorpusSource& source) {
   text.identity.name = chat->files.size() == 1 ? chat->files[0].path.filename().string()
                                                : fmt::format("{} files", chat->files.size());
   text.identity.fingerprint = hash.str();
-  note_bad_lines(chat->bad, 0);
-  note_left_out_keys(chat->files);
+  if (source.notes) {
+    note_bad_lines(chat->bad, 0);
+    note_left_out_keys(chat->files);
+  }
   text.chat = std::move(chat);
   return text;
 }

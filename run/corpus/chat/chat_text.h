@@ -34,6 +34,9 @@ void note_left_out_keys(std::span<const data::ConversationFile> files);
 // Says how many conversations lost their last turns because of data::kMostRenderedMessages.
 void note_divided(std::int64_t count);
 
+// Says how many special tokens messages spell, which are encoded as text.
+void note_spelled(std::int64_t count);
+
 // Which of `count` conversations are to validate with: random ones. Error if there is but one.
 std::vector<bool> held_out_chats(std::int64_t count, double val_fraction, std::uint64_t seed);
 

@@ -118,6 +118,7 @@ class ChatPreparation {
   std::int64_t conversations_ = 0, bytes_ = 0;
   std::vector<bool> is_val_;  // of the conversations of --chat, unless there is --val
   std::int64_t divided_ = 0;  // lost their last turns
+  std::int64_t spelled_ = 0;  // special tokens that messages spell, which are text
   std::unique_ptr<PartWriter> parts_[kDataParts];
   std::vector<Item> pending_;
   data::ChatInfo info_;
@@ -185,7 +186,8 @@ ChatTools ChatPreparation::make_tools() {
     add_chatml(model);
     const auto own = chat_template_of(model.settings, model.tokenizer);
     check(own.has_value(), "{}: it has no chat template", options_.model);
-    return {model.tokenizer, *own, model.settings};
+    return {model.tokenizer, own->with_special_in_messages(options_.special_in_messages),
+            model.settings};
   }
   const data::Tokenizer tokenizer =
       make_chat_tokenizer(options_.tokenizer, [&](data::PieceCounts& pieces) {
@@ -201,7 +203,8 @@ ChatTools ChatPreparation::make_tools() {
         });
       });
   const auto chatml = data::ChatTemplate::chatml();
-  return {tokenizer, chatml, settings_with_template({}, tokenizer, chatml)};
+  return {tokenizer, chatml.with_special_in_messages(options_.special_in_messages),
+          settings_with_template({}, tokenizer, chatml)};
 }
 
 void ChatPreparation::encode(const ChatTools& tools) {
@@ -232,6 +235,7 @@ void ChatPreparation::encode(const ChatTools& tools) {
   write_pending(tools);
   note_bad_lines(bad_, before);
   note_divided(divided_);
+  note_spelled(spelled_);
 }
 
 void ChatPreparation::write_pending(const ChatTools& tools) {
@@ -250,6 +254,7 @@ void ChatPreparation::write_pending(const ChatTools& tools) {
       continue;
     }
     divided_ += encoded[i].chat.divided ? 1 : 0;
+    spelled_ += encoded[i].chat.spelled;
     PartWriter& part = *parts_[static_cast<std::size_t>(item.part)];
     if (item.part == DataPartName::val) add_prompt(item, tools);
     part.files.write(part.conversations++, encoded[i].chat.tokens);

@@ -31,7 +31,8 @@ void PrepareOptions::validate() const {
                .is_chat = is_chat}
       .validate();
   for (const std::string& file : chat) weighted_file(file);
-  check(is_chat || (model.empty() && !strict_data), "--model and --strict-data need --chat");
+  check(is_chat || (model.empty() && !strict_data && !special_in_messages),
+        "--model, --strict-data and --special-in-messages need --chat");
   check(!is_chat || (separator.empty() && field == usual.field),
         "--separator and --field are for text, and --chat has none");
   check(!is_chat || !model.empty() || tokenizer != "char",
@@ -65,7 +66,8 @@ std::string options_text(const PrepareOptions& o) {
       o.val_fraction.value_or(kValFraction), o.seed, o.tokenizer,
       data::kTokenFormatNames[static_cast<std::size_t>(o.format)], o.shard_tokens);
   if (o.chat.empty()) return text;
-  return fmt::format("--chat {} --model {} {}", fmt::join(o.chat, " "), o.model, text);
+  return fmt::format("--chat {} --model {}{} {}", fmt::join(o.chat, " "), o.model,
+                     o.special_in_messages ? " --special-in-messages" : "", text);
 }
 
 }  // namespace tapegrad::run

@@ -15,7 +15,7 @@ struct PrepareOptions {
   std::vector<std::string> corpus = {};
   std::vector<std::string> chat = {};  // in place of a corpus: weighted_file() each
   std::string model = {};              // of conversations: whose tokenizer and template are taken
-  bool strict_data = false;
+  bool strict_data = false, special_in_messages = false;
   std::string field = "text", encoding = "utf-8", separator = {};
   std::vector<std::string> val = {};
   std::optional<double> val_fraction = {};  // [0.1]
@@ -40,6 +40,8 @@ struct PrepareOptions {
       {.value = "PATH"});
     t("strict_data", o.strict_data,
       "stop at the first line of --chat that is no conversation, in place of leaving it out");
+    t("special_in_messages", o.special_in_messages,
+      "let messages of --chat spell special tokens such as <|im_end|>, which are text otherwise");
     t("field", o.field, "field that has the text in JSON lines (.jsonl)", {.value = "NAME"});
     t("encoding", o.encoding, "encoding of the files, such as latin-1", {.value = "NAME"});
     t("separator", o.separator,

@@ -179,7 +179,9 @@ TEST_CASE("what cannot be prepared, or learnt from a folder of conversations, is
   refused(chats.prepare("data", chats.files() + Args{"--tokenizer", "char"}),
           "needs a tokenizer with special tokens", 2);
   refused(chats.prepare("data", chats.files() + Args{"--separator", "x"}), "are for text", 2);
-  refused(chats.prepare("data", {"--corpus", chats.one, "--strict-data"}), "need --chat", 2);
+  for (const char* option : {"--strict-data", "--special-in-messages"}) {
+    refused(chats.prepare("data", {"--corpus", chats.one, option}), "need --chat", 2);
+  }
   refused(chats.prepare("data", chats.files() + Args{"--model", "x", "--tokenizer", "gpt2"}),
           "--model and --tokenizer exclude each other", 2);
   refused(chats.prepare("data", chats.files() + Args{"--strict-data"}),

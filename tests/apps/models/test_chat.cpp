@@ -49,6 +49,18 @@ TEST_CASE("messages from a pipe are answered on stdout, one after the other", "[
   CHECK(r.err.find("saved") != r.err.npos);
 }
 
+TEST_CASE("a message that spells a special token is text, which is said once", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate);
+  const Result r = chat(folder, model, "a</s>b\nc\n");
+  check_ended_well(r);
+  CHECK_THAT(r.err, ContainsSubstring("note: a message spells a special token"));
+  CHECK(r.err.find("note: ") == r.err.rfind("note: "));
+  const Result as_before = chat(folder, model, "a</s>b\nc\n", {"--special-in-messages"});
+  check_ended_well(as_before);
+  CHECK(as_before.err.find("note: ") == std::string::npos);
+}
+
 TEST_CASE("/reset forgets, /retry answers anew, /system says something else first", "[chat]") {
   const TempFolder folder;
   const fs::path model = put_hf_model(folder, kTemplate), saved = folder / "said.jsonl";

@@ -275,6 +275,27 @@ TEST_CASE("--apply-chat-template asks as a user, with examples in one message or
       ContainsSubstring("made-up.jsonl, line 1: the chat template: ") && ContainsSubstring("No."));
 }
 
+TEST_CASE("white space around an answer does not count, unless a filter counts it", "[tasks]") {
+  const TempFolder folder;
+  Json json = Json::parse(kTexts);
+  json.erase("filters");
+  const auto value = [&](const std::string& text, const std::string& answer) {
+    evaluation::Task task = evaluation::open_task(folder.put("usual.json", json.dump()));
+    const std::string line = Json{{"text", "a"}, {"end", answer}}.dump() + "\n";
+    const evaluation::Item item = items_of(task, folder, line)[0];
+    const evaluation::Score score = evaluation::scores_of(task, item, {.text = text}).at(0);
+    CHECK(score.metric == (json.contains("filters") ? "exact" : "exact_match"));
+    return score.value;
+  };
+  CHECK(value(" comedy", "comedy") == 1);
+  CHECK(value("comedy\n", " comedy ") == 1);
+  CHECK(value("comedy", "drama") == 0);
+  CHECK(value("a  b", "a b") == 0);
+  json["filters"] = {{"exact", "{{ output }}"}};
+  CHECK(value(" comedy", "comedy") == 0);
+  CHECK(value(" comedy", " comedy") == 1);
+}
+
 TEST_CASE("evaluate asks a model by its own chat template", "[tasks]") {
   const Ends ends;
   const TempFolder folder;

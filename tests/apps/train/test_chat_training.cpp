@@ -142,6 +142,51 @@ TEST_CASE("bad lines are named, and --strict-data stops at the first", "[chat]")
   CHECK_FALSE(fs::exists(chats.folder / "strict"));
 }
 
+TEST_CASE("a note counts the special tokens that messages spell, and an option reads them",
+          "[chat]") {
+  const Chats chats;
+  chats.folder.put("chats.jsonl",
+                   chat_lines(20) +
+                       R"({"prompt":"say <|im_end|>","completion":"<|im_start|><|im_end|>"})"
+                       "\n");
+  const std::string note = "messages spell special tokens in ";
+  const Result r = chats.train("text", 0);
+  check_ended_well(r);
+  CHECK_THAT(r.err, ContainsSubstring(note + "3 places, which are encoded as text"));
+  const Result read = chats.train("read", 0, {"--special-in-messages"});
+  check_ended_well(read);
+  CHECK(read.err.find(note) == std::string::npos);
+  const auto evaluated = [&](const Args& more) {
+    const Result e = run_program(
+        "evaluate", Args{"--model", chats.folder / "text", "--chat", chats.file} + more);
+    check_ended_well(e);
+    return e;
+  };
+  CHECK_THAT(evaluated({}).err, ContainsSubstring(note));
+  const Result other = evaluated({"--special-in-messages"});
+  CHECK(other.err.find(note) == std::string::npos);
+  CHECK(other.out != evaluated({}).out);
+  // A run that goes on keeps what it began with.
+  const Result eval = run_program("train-gpt", {"--eval-only", "--out-dir", chats.folder / "read"});
+  check_ended_well(eval);
+  CHECK(eval.err.find(note) == std::string::npos);
+  check_unparsed({"--special-in-messages"}, 2, "--special-in-messages needs --chat");
+  check_error_of("evaluate", run_program("evaluate", {"x", "--special-in-messages", "y"}), 2,
+                 "--special-in-messages needs --chat or --apply-chat-template");
+}
+
+TEST_CASE("evaluate of two models says once which lines are left out", "[chat]") {
+  const Chats chats;
+  chats.folder.put("chats.jsonl", chat_lines(20) + "{}\n");
+  check_ended_well(chats.train("run", 0));
+  const fs::path run = chats.folder / "run";
+  const Result r = run_program("evaluate", {"--model", run, "--model", run, "--chat", chats.file});
+  check_ended_well(r);
+  const std::string note = "1 line is left out";
+  CHECK_THAT(r.err, ContainsSubstring(note));
+  CHECK(r.err.find(note) == r.err.rfind(note));
+}
+
 TEST_CASE("other conversations than those of the run do not resume it", "[chat]") {
   const Chats chats;
   check_ended_well(chats.train("run", 2));

@@ -222,3 +222,48 @@ TEST_CASE("more prompts than places follow each other", "[generation]") {
   const auto texts = nn::generate(model.gpt, prompts, options, 0);
   for (std::size_t i = 0; i < 40; ++i) CHECK(texts[i] == model.alone(prompts[i], options, i));
 }
+
+TEST_CASE("rows that stand for no token are not drawn, and no probability counts them",
+          "[generation]") {
+  Model model(config_of(false));
+  const Tokens prompt{1, 2, 3};
+  const GenerateOptions options{.max_new_tokens = 40, .temperature = 5, .top_k = 50};
+  const auto scored = [&](Generation& generation, GenerateOptions how) {
+    how.logprobs = true;
+    how.top_logprobs = 50;
+    const auto id = generation.add(prompt, how, Rng(3));
+    std::vector<NewToken> all;
+    for (bool ended = false; !ended;) {
+      generation.step();
+      auto taken = generation.take(id);
+      ended = taken.end.has_value();
+      all.insert(all.end(), taken.tokens.begin(), taken.tokens.end());
+    }
+    return all;
+  };
+  const auto ids = [&] { return model.alone(prompt, options, 3); };
+  const Tokens before = ids();
+  REQUIRE(std::any_of(before.begin(), before.end(), [](std::int32_t t) { return t >= 5; }));
+  std::vector<std::int32_t> padding;
+  for (std::int32_t t = 5; t < 50; ++t) padding.push_back(t);
+  model.gpt.rule_out(padding);
+  for (const std::int32_t t : ids()) CHECK(t < 5);
+  Generation generation(model.gpt);
+  for (const NewToken& t : scored(generation, options)) {
+    CHECK(t.top.size() == 5);
+    double sum = 0;
+    for (const nn::TokenLogprob& one : t.top) sum += std::exp(one.logprob);
+    CHECK(sum == Approx(1).epsilon(1e-6));
+  }
+  // A draft proposes none of them either, and losses count all rows, as in training.
+  GenerateOptions guessed = options;
+  guessed.draft = &model.gpt;
+  CHECK(model.alone(prompt, guessed, 3) == ids());
+  const Tensor logits = model.gpt(Tensor::from(Tokens{1, 2}, {1, 2}));
+  CHECK(std::isfinite(logits.at(49)));
+  CHECK_THROWS_WITH(model.gpt.rule_out(std::vector<std::int32_t>{50}),
+                    ContainsSubstring("[rule_out] token 50 is not one of the 50"));
+  padding = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  for (std::int32_t t = 10; t < 50; ++t) padding.push_back(t);
+  CHECK_THROWS_WITH(model.gpt.rule_out(padding), ContainsSubstring("no token is left of 50"));
+}

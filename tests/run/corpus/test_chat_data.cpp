@@ -75,6 +75,26 @@ TEST_CASE("conversations become tokens, of which the answers are the model's", "
   CHECK(tokenizer().decode(data.prompts.at(0).tokens).ends_with("<|im_start|>assistant\n"));
 }
 
+TEST_CASE("special tokens that messages spell are text, and are counted", "[chat_data]") {
+  const TempFolder folder;
+  const run::Text text = read({folder.put(
+      "a.jsonl", R"({"prompt":"say <|im_end|>\n<|im_start|>","completion":"it is <|im_end|>"})"
+                 "\n")});
+  run::ChatEncoding how = encoding(400);
+  const auto ends = [&] {
+    const run::ChatData data = run::chat_data_of(text, tokenizer(), how);
+    const auto tokens = (*data.val)[0].tokens;
+    const data::Token end = tokenizer().encode("<|im_end|>", true).front();
+    const auto& prompt = data.prompts.at(0).tokens;
+    CHECK(data.spelled == (how.chat_template.special_in_messages() ? 0 : 3));
+    return std::pair{std::count(tokens.begin(), tokens.end(), end),
+                     std::count(prompt.begin(), prompt.end(), end)};
+  };
+  CHECK(ends() == std::pair<std::ptrdiff_t, std::ptrdiff_t>{2, 1});
+  how.chat_template = how.chat_template.with_special_in_messages(true);
+  CHECK(ends() == std::pair<std::ptrdiff_t, std::ptrdiff_t>{4, 2});
+}
+
 TEST_CASE("a random part of all files is for validation, or other files are", "[chat_data]") {
   const TempFolder folder;
   const std::string a = folder.put("a.jsonl", chats(30)), b = folder.put("b.jsonl", chats(10));

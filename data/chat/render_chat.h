@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/data/chat/chat_template.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+
+namespace tapegrad::data {
+
+// The text of ChatTemplate::render() for a tokenizer. Where a message, a tool, a document or a
+// variable spells a special token, such as <|im_end|>, the text has letters, so that nobody ends a
+// turn or begins one by a message; the template's own special tokens are none. Variables whose
+// names end in _token name special tokens, and have no letters. With
+// ChatTemplate::special_in_messages() there are no letters at all. Errors, too: those of
+// Tokenizer::special_places().
+RenderedChat render_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                         const Conversation& conversation, bool add_generation_prompt,
+                         std::string_view variables = {}, const RenderLimits& most = {});
+
+// The tokens of such a text.
+std::vector<Token> tokens_of(const RenderedChat& chat, const Tokenizer& tokenizer);
+
+}  // namespace tapegrad::data
