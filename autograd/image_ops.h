@@ -42,6 +42,13 @@ struct ConvTranspose2dOptions {
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 
+// The same for signals: x (N, C, L) or (C, L), weight (C, C_out / groups, K).
+struct ConvTranspose1dOptions {
+  std::int64_t stride = 1, padding = 0, output_padding = 0, dilation = 1, groups = 1;
+};
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose1dOptions& options = {});
+
 // --- Pooling: each channel by itself. A stride of 0 stands for the kernel. ---
 
 struct MaxPool2dOptions {
@@ -59,6 +66,8 @@ Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& option
 // Means of H_out × W_out windows that cover x evenly: window r has rows ⌊r·H / H_out⌋ up to
 // ⌈(r + 1)·H / H_out⌉.
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out);
+// The largest elements of these windows, otherwise as max_pool2d.
+Tensor adaptive_max_pool2d(const Tensor& x, Size2d out);
 
 // The same for signals, x (N, C, L) or (C, L).
 struct Pool1dOptions {
@@ -66,6 +75,7 @@ struct Pool1dOptions {
 };
 Tensor max_pool1d(const Tensor& x, std::int64_t kernel, const Pool1dOptions& options = {});
 Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, const Pool1dOptions& options = {});
+Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t out);
 
 enum class Upsample {
   nearest,   // element (r, t) is x's (⌊r·H / H_out⌋, ⌊t·W / W_out⌋)
@@ -73,6 +83,15 @@ enum class Upsample {
 };
 // x stretched, or shrunk, to `out`. Error if x or out has a size of 0.
 Tensor upsample(const Tensor& x, Size2d out, Upsample mode = Upsample::nearest);
+struct Scale2d {
+  double h = 1, w = 1;
+  constexpr Scale2d(double both) : h(both), w(both) {}
+  constexpr Scale2d(double height, double width) : h(height), w(width) {}
+};
+// x stretched by a factor, to ⌊H·scale⌋ rows, as F.interpolate with scale_factor: in place of
+// H / H_out, places are computed by 1 / scale, which nearest rounds to f32 unless H_out is H or
+// 2·H. Error unless the scale is finite and above 0, and leaves a row and a column.
+Tensor upsample_by(const Tensor& x, Scale2d scale, Upsample mode = Upsample::nearest);
 
 // --- Normalisation of channels: x (N, C, …), weight and bias (C) or undefined. ---
 

@@ -10,12 +10,12 @@
 namespace tapegrad {
 
 // Mean of −log softmax(logits)[target] over the targets that are not ignore_index; NaN if all are.
-// logits (…, V), targets (…) i32. Error on a target outside [0, V) with the target and its
-// position.
+// logits (…, V), targets (…) i32 or i64. Error on a target outside [0, V) with the target and
+// its position.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index = -100);
 // cross_entropy(linear(x, weight), targets) without the logits: kLossChunk rows at a time are made,
-// turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32. The softmax
-// is of f32 logits. With a cap, logits become softcap(logits, cap).
+// turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32 or i64. The
+// softmax is of f32 logits. With a cap, logits become softcap(logits, cap).
 inline constexpr std::int64_t kLossChunk = 384;
 Tensor linear_cross_entropy(const Tensor& x, const Weight& weight, const Tensor& targets,
                             std::int32_t ignore_index = -100, double cap = 0);
@@ -51,8 +51,8 @@ struct NllLossOptions {
   Reduction reduction = Reduction::mean;  // the mean divides by the sum of the targets' weights
 };
 // −weight·log_probs[target], 0 where the target is ignored.  log_probs (…, V), of a log_softmax;
-// targets (…) i32. cross_entropy() of logits is faster. Error on a target outside [0, V), and for
-// Reduction::batchmean.
+// targets (…) i32 or i64. cross_entropy() of logits is faster. Error on a target outside [0, V),
+// and for Reduction::batchmean.
 Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOptions& options = {});
 
 // Losses of x and target of one shape; the derivative where they are equal is 0. Error for

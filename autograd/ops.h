@@ -3,8 +3,9 @@
 // The menu of differentiable ops, with those of attention_ops.h, loss_ops.h and movement_ops.h.
 // docs/ops.md lists PyTorch's functions and what stands for each here. An op works in f32 and f64
 // and throws Error, naming the op and the shapes, if its inputs do not fit. Ops that move elements
-// (those of movement_ops.h, where and broadcast_to), comparisons, sums, sort and argmax, and +, −
-// and × take i32, i64, u8 and bool, too, without gradients. Where two of these meet, the result has
+// (those of movement_ops.h, where and broadcast_to), comparisons, sums, cumsum, cumprod, sort and
+// argmax, abs, clamp, maximum and minimum, and +, − and × take i32, i64, u8 and bool, too, without
+// gradients. Where two of these meet, the result has
 // the later one of bool, u8, i32 and i64, as in PyTorch. Where one meets a float, that is an Error:
 // convert it with to(). Conventions where a derivative does not exist are PyTorch's, and so are
 // NaNs and infinities: docs/exactness.md says how exact each op is, and where it differs. Where an
@@ -25,7 +26,8 @@
 
 namespace tapegrad {
 
-// `value` as a scalar of x's dtype; of i64 if that is bool. Error if integers do not hold it.
+// `value` as a scalar of x's dtype; of i64 if that is bool. Error if integers do not hold it; one
+// that f32 does not hold is infinite.
 Tensor scalar_like(const Tensor& x, double value);
 
 // --- Elementwise. Binary ops broadcast; a number on either side stands for a scalar tensor. ---
@@ -62,12 +64,14 @@ Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);  // 1 / (1 + e⁻ˣ)
 Tensor erf(const Tensor& x);
 Tensor relu(const Tensor& x);  // derivative 0 at 0, 1 at NaN
-Tensor abs(const Tensor& x);   // derivative 0 at 0
+// |x|, of the derivative 0 at 0. Error for an integer whose |x| its dtype does not hold.
+Tensor abs(const Tensor& x);
 // x·max(x, 0) (So et al., "Primer: Searching for Efficient Transformers for Language Modeling",
 // 2021), 0 also at −∞. Its second derivative at 0 is 0.
 Tensor relu2(const Tensor& x);
 // x limited to [low, high]; the gradient passes inside and, as in PyTorch before 2.14, at the
-// edges.
+// edges. Limits of integers are whole, or infinite: none; bool becomes i64. Error if the dtype does
+// not hold a limit.
 Tensor clamp(const Tensor& x, double low, double high);
 // Whole numbers near x; the derivative is 0 everywhere. round() goes to the nearest one, halves to
 // the even one, floor() down, ceil() up, trunc() to 0. sign() is −1, 0 or 1, and 0 for NaN.
@@ -97,7 +101,8 @@ Tensor gelu(const Tensor& x, Gelu form = Gelu::tanh);
 
 // condition (bool, or u8: non-zero is true) ? a : b; the three broadcast.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-// x with `value` where mask (bool or u8, broadcast to x) is true; no gradient there.
+// x with `value` where mask (bool or u8, broadcast to x) is true; no gradient there. Error if x's
+// dtype does not hold the value.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
 // Comparisons: bool, true where a = b, a ≠ b, a < b, a ≤ b, a > b, a ≥ b. They broadcast, work in
@@ -167,6 +172,8 @@ inline Tensor& fill(Tensor& a, double b) { return assign(a, scalar_like(a, b).to
 // --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1. A
 // scalar has a dimension 0 (or -1) to reduce along. ---
 
+// Where the result lies in the dtype's range, no sum, power or product on the way to it leaves it.
+
 // The sum of nothing is 0. f32 sums are accumulated in double. Sums of i32, i64, u8 and bool are
 // i64: Error for one that i64 does not hold. Their means are f64.
 Tensor sum(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
@@ -178,8 +185,8 @@ Tensor var(const Tensor& x, const std::vector<int>& dims = {}, bool unbiased = t
 // √var, whose derivative is 0 where the variance is 0. (`std` would be ambiguous in C++.)
 Tensor stddev(const Tensor& x, const std::vector<int>& dims = {}, bool unbiased = true,
               bool keepdim = false);
-// (Σ|x|ᵖ)^(1/p), the derivative 0 where an element or the norm is 0. Powers of x must not leave the
-// dtype. Error unless p is finite and above 0.
+// (Σ|x|ᵖ)^(1/p), the derivative 0 where an element or the norm is 0. Error unless p is finite and
+// above 0.
 Tensor norm(const Tensor& x, double p = 2, const std::vector<int>& dims = {}, bool keepdim = false);
 // The product of nothing is 1. Of integers it is f64.
 Tensor prod(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
@@ -194,9 +201,10 @@ MaxResult max(const Tensor& x, int dim, bool keepdim = false);
 Tensor min(const Tensor& x);
 MaxResult min(const Tensor& x, int dim, bool keepdim = false);
 // Index of the first largest element along dim, i32, dim removed. Not differentiable. NaN counts as
-// largest.
+// largest. Error, as for all indices, if dim has more than 2³¹ − 1 elements.
 Tensor argmax(const Tensor& x, int dim);
-// Element k is the sum of elements 0 to k along dim. f32 is accumulated in double.
+// Element k is the sum of elements 0 to k along dim. f32 is accumulated in double. Sums of i32,
+// i64, u8 and bool are i64: Error for one that i64 does not hold.
 Tensor cumsum(const Tensor& x, int dim);
 // The product of elements 0 to k, f32 accumulated in double. Products of i32, i64, u8 and bool are
 // i64: Error for one that i64 does not hold.
@@ -210,7 +218,8 @@ SortResult sort(const Tensor& x, int dim = -1, bool descending = false);
 // The first k of them: the largest, descending, or the smallest, ascending. Error unless 0 <= k and
 // k is at most the size of dim.
 SortResult topk(const Tensor& x, std::int64_t k, int dim = -1, bool largest = true);
-// x summed down to `shape`, which broadcasts to x's: the derivative of broadcasting.
+// x summed down to `shape`, which broadcasts to x's: the derivative of broadcasting. Integers and
+// truth values become i64, also where there is nothing to sum.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 

@@ -17,6 +17,10 @@
 namespace tapegrad {
 namespace {
 
+// What begins the state of each kind; an old one is of a Kind::torch with PyTorch 2.6's randint().
+constexpr std::string_view kTorchState = "torch-2.14", kOldTorchState = "torch";
+constexpr std::string_view kPhiloxState = "philox";
+
 constexpr size_t kNormalBlock = 16;  // PyTorch transforms 8 pairs at a time
 
 // ln(x) for a normal x > 0, by the method and with the coefficients of logf in Moshier's Cephes.
@@ -236,7 +240,8 @@ uint64_t Rng::take_blocks(uint64_t count) {
 int64_t Rng::randint(int64_t n) {
   check(n > 0, "[randint] needs n > 0, not {}", n);
   const auto range = static_cast<uint64_t>(n);
-  const uint64_t draw = range < uint64_t{1} << 32 ? next32() : next64();
+  const bool narrow = kind_ == Kind::philox || narrow_randint_;
+  const uint64_t draw = range < uint64_t{1} << (narrow ? 32 : 28) ? next32() : next64();
   return static_cast<int64_t>(draw % range);
 }
 
@@ -285,8 +290,9 @@ int64_t Rng::multinomial(std::span<const float> weights) {
 }
 
 std::string Rng::state() const {
-  std::string text =
-      fmt::format("{} {} {} {} ", kind_ == Kind::torch ? "torch" : "philox", seed_, blocks_, next_);
+  const std::string_view torch = narrow_randint_ ? kOldTorchState : kTorchState;
+  std::string text = fmt::format("{} {} {} {} ", kind_ == Kind::torch ? torch : kPhiloxState, seed_,
+                                 blocks_, next_);
   if (spare_normal_) {
     text += fmt::format("{:016x}", std::bit_cast<uint64_t>(*spare_normal_));
   } else {
@@ -304,10 +310,11 @@ std::string Rng::state() const {
 void Rng::set_state(std::string_view saved) {
   std::string_view text = saved;
   const std::string_view kind = take_word(text);
-  check(kind == "torch" || kind == "philox", "[rng] saved state: unknown kind '{}'",
-        kind.substr(0, 20));
+  check(kind == kTorchState || kind == kOldTorchState || kind == kPhiloxState,
+        "[rng] saved state: unknown kind '{}'", kind.substr(0, 20));
   Rng loaded(parse_number<uint64_t>(take_word(text), 10, "seed"),
-             kind == "torch" ? Kind::torch : Kind::philox);
+             kind == kPhiloxState ? Kind::philox : Kind::torch);
+  loaded.narrow_randint_ = kind == kOldTorchState;
   loaded.blocks_ = parse_number<uint64_t>(take_word(text), 10, "block count");
   loaded.next_ = parse_number<uint32_t>(take_word(text), 10, "position");
   check(loaded.next_ <= loaded.words_per_refill(), "[rng] saved state: position {} is beyond {}",

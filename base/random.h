@@ -39,8 +39,8 @@ inline PhiloxKey philox_key(uint64_t seed) {
 // A random number generator; copies continue the same stream independently.
 //
 // Kind::torch is MT19937 (Matsumoto, Nishimura 1998) and turns its draws into numbers as PyTorch
-// does on a CPU (the build without MKL), so equal seeds and equal calls give PyTorch's numbers.
-// Each function consumes exactly as many random numbers as the PyTorch call named beside it.
+// does on a CPU (the build without MKL), so equal seeds and equal calls give the numbers of PyTorch
+// 2.14. Each function consumes exactly as many random numbers as the PyTorch call named beside it.
 // Kind::philox is counter-based: any part of its stream can be computed by itself. So dropout draws
 // from it in parallel, and computes its mask again in backward (keep_mask.h). Its numbers have no
 // counterpart in PyTorch.
@@ -73,7 +73,9 @@ class Rng {
   void normal(std::span<float> out, double mean, double std);
   void normal(std::span<double> out, double mean, double std);
 
-  // [0, n), n > 0: torch.randint(n, ()).
+  // [0, n), n > 0: torch.randint(n, ()). From n = 2²⁸ on, a draw of Kind::torch takes 64 bits; from
+  // 2³² on, in PyTorch 2.6, and in a generator with a state that tapegrad saved before it followed
+  // 2.14.
   int64_t randint(int64_t n);
 
   // A shuffled 0, 1, … n − 1: torch.randperm(n).
@@ -88,8 +90,8 @@ class Rng {
   uint64_t take_blocks(uint64_t count);
 
   // The complete state, which determines all later draws, as one line of ASCII without quotes or
-  // backslashes. set_state() restores the kind, too. Text that state() cannot have written is an
-  // Error and leaves the generator as it was.
+  // backslashes. set_state() restores the kind, too, and of Kind::torch the rule of randint(). Text
+  // that state() cannot have written is an Error and leaves the generator as it was.
   std::string state() const;
   void set_state(std::string_view saved);
 
@@ -109,6 +111,7 @@ class Rng {
   double next_normal();
 
   Kind kind_;
+  bool narrow_randint_ = false;  // below 2³², 32 bits make an integer: PyTorch 2.6's rule
   uint64_t seed_;
   uint64_t blocks_ = 0;  // Philox: blocks drawn so far, which is the next block's counter
   uint32_t next_ = 0;    // index of the first unused word in words_

@@ -4,22 +4,23 @@
 #include <cmath>
 #include <numbers>
 
-#include "tapegrad/base/error.h"
+#include "tapegrad/base/number_rules.h"
 
 namespace tapegrad::optim {
 
 double StepLR::operator()(std::int64_t iteration) const {
-  check(step_size > 0, "[StepLR] step_size must be above 0, not {}", step_size);
+  check_numbers("StepLR", {{"learning_rate", learning_rate, at_least(0)},
+                           {"step_size", static_cast<double>(step_size), above(0)},
+                           {"gamma", gamma, at_least(0)}});
   return learning_rate * std::pow(gamma, static_cast<double>(iteration / step_size));
 }
 
 double OneCycleLR::operator()(std::int64_t iteration) const {
-  check(total_steps > 0, "[OneCycleLR] total_steps must be above 0, not {}", total_steps);
-  check(pct_start >= 0 && pct_start <= 1, "[OneCycleLR] pct_start must be from 0 to 1, not {}",
-        pct_start);
-  check(div_factor > 0 && final_div_factor > 0,
-        "[OneCycleLR] div_factor and final_div_factor must be above 0, not {} and {}", div_factor,
-        final_div_factor);
+  check_numbers("OneCycleLR", {{"max_lr", max_lr, at_least(0)},
+                               {"total_steps", static_cast<double>(total_steps), above(0)},
+                               {"pct_start", pct_start, from_to(0, 1)},
+                               {"div_factor", div_factor, above(0)},
+                               {"final_div_factor", final_div_factor, above(0)}});
   // The rate at a step, which lies between two iterations in PyTorch, too.
   struct Point {
     double step, lr;
@@ -37,8 +38,13 @@ double OneCycleLR::operator()(std::int64_t iteration) const {
 }
 
 double ReduceLROnPlateau::step(double metric) {
-  check(factor > 0 && factor < 1, "[ReduceLROnPlateau] factor must be between 0 and 1, not {}",
-        factor);
+  check_numbers("ReduceLROnPlateau", {{"lr", lr, at_least(0)},
+                                      {"factor", factor, between(0, 1)},
+                                      {"patience", static_cast<double>(patience), at_least(0)},
+                                      {"threshold", threshold, at_least(0)},
+                                      {"cooldown", static_cast<double>(cooldown), at_least(0)},
+                                      {"min_lr", min_lr, at_least(0)},
+                                      {"eps", eps, at_least(0)}});
   const double sign = maximize ? -1 : 1;  // of the direction in which metrics improve
   const double bound = absolute ? best - sign * threshold : best * (1 - sign * threshold);
   if (begun ? sign * metric < sign * bound : !std::isnan(metric)) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/base/text/name_pattern.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/optim/shares.h"
@@ -145,8 +146,7 @@ bool GroupRules::plain() const {
 }
 
 void GroupRules::validate() const {
-  check(std::isfinite(weight_decay) && weight_decay >= 0, "weight_decay must be at least 0, not {}",
-        weight_decay);
+  check_numbers("GroupRules", {{"weight_decay", weight_decay, at_least(0)}});
   for (const OptimizerId id : used()) {
     const auto made = settings.make(id);
     check(!cautious_decay || made->decays_cautiously(),
@@ -182,7 +182,7 @@ ParameterGroups make_groups(const NamedTensors& parameters, const GroupRules& ru
 ParameterGroups make_groups(const NamedTensors& parameters,
                             std::shared_ptr<const Optimizer> optimizer, double weight_decay,
                             bool decay_all) {
-  check(weight_decay >= 0, "weight_decay must be at least 0, not {}", weight_decay);
+  check_numbers("make_groups", {{"weight_decay", weight_decay, at_least(0)}});
   Grouping grouping(optimizer);
   for (const auto& [name, t] : parameters) {
     grouping.add({optimizer, 1, decay_all || is_matrix(t) ? weight_decay : 0});

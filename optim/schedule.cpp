@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/number_rules.h"
 
 namespace tapegrad::optim {
 
@@ -29,21 +30,19 @@ std::int64_t Schedule::decay_begin() const {
 }
 
 double DecayFactor::operator()(std::int64_t iteration) const {
+  check_numbers("DecayFactor", {{"end", end, at_least(0)}});
   if (end == 1) return 1;
   const std::int64_t made = std::min(iteration - begin, steps);
   return 1 + (end - 1) * (steps == 0 ? 1 : static_cast<double>(made) / static_cast<double>(steps));
 }
 
 void Schedule::validate() const {
-  check(std::isfinite(learning_rate) && learning_rate >= 0,
-        "the learning rate must be a finite number of at least 0, not {}", learning_rate);
-  check(std::isfinite(min_lr) && min_lr >= 0,
-        "min_lr must be a finite number of at least 0, not {}", min_lr);
+  check_numbers("Schedule", {{"learning_rate", learning_rate, at_least(0)},
+                             {"min_lr", min_lr, at_least(0)},
+                             {"decay_share", decay_share, from_to(0, 1)},
+                             {"warmup_iters", static_cast<double>(warmup_iters), at_least(0)}});
   check(kind == Kind::constant || min_lr <= learning_rate,
         "min_lr {} is above the learning rate {}", min_lr, learning_rate);
-  check(decay_share >= 0 && decay_share <= 1, "decay_share must be from 0 to 1, not {}",
-        decay_share);
-  check(warmup_iters >= 0, "warmup_iters must be at least 0, not {}", warmup_iters);
   check(kind == Kind::constant || lr_decay_iters >= warmup_iters,
         "lr_decay_iters {} comes before the warm-up of {} iterations ends", lr_decay_iters,
         warmup_iters);

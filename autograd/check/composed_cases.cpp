@@ -1,7 +1,7 @@
 #include "tapegrad/autograd/check/op_cases.h"
 #include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/recurrence.h"
+#include "tapegrad/autograd/ops/cumprod.h"
 
 namespace tapegrad {
 namespace {
@@ -57,9 +57,10 @@ void add_composed_reductions(Cases& cases) {
       {"cumprod(-1)", {{2, 7}}, normal, [](In x) { return cumprod(x[0], -1); }},
       {"cumprod(0)", {{}}, normal, [](In x) { return cumprod(x[0], 0); }},
       {"cumprod(1)", {{2, 0}}, normal, [](In x) { return cumprod(x[0], 1); }},
-      {"recurrence(1)", {{2, 4}, {2, 4}}, normal, [](In x) { return recurrence(x[0], x[1], 1, false); }},
-      {"recurrence(0, from the end)", {{4, 2}, {4, 2}}, normal, [](In x) { return recurrence(x[0], x[1], 0, true); }},
-      {"recurrence(1)", {{2, 0}, {2, 0}}, normal, [](In x) { return recurrence(x[0], x[1], 1, false); }},
+      {"cumprod, one direction", {{3, 2}, {3, 2}}, normal, [](In x) { return products_along(x[0], {x[1]}, 0); }},
+      {"cumprod_backward", {{2, 4}, {2, 4}}, normal, [](In x) { return products_backward(x[0], x[1], {}, 1); }},
+      {"cumprod_backward, two directions", {{3, 1}, {3, 1}, {3, 1}, {3, 1}}, normal, [](In x) { return products_backward(x[0], x[1], {x[2], x[3]}, 0); }},
+      {"cumprod_backward", {{2, 0}, {2, 0}}, normal, [](In x) { return products_backward(x[0], x[1], {}, 1); }},
       {"normalize", {{3, 4}}, normal, [](In x) { return normalize(x[0]); }},
       {"cosine_similarity", {{3, 4}, {3, 4}}, normal, [](In x) { return cosine_similarity(x[0], x[1]); }},
       {"cosine_similarity(0)", {{3, 4}, {3, 1}}, normal, [](In x) { return cosine_similarity(x[0], x[1], 0); }},

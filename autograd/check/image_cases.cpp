@@ -35,6 +35,8 @@ void add_convolutions_2d(Cases& cases) {
   back("(stride 2, padding 1, output padding {1, 0}, groups 2)", {{1, 2, 3, 2}, {2, 2, 3, 3}, {4}},
        {.stride = 2, .padding = 1, .output_padding = {1, 0}, .groups = 2});
   back("", {{0, 3, 3, 2}, {3, 2, 2, 3}, {2}});
+  cases.push_back({"conv_transpose1d(stride 2, dilation 2)", {{2, 3, 4}, {3, 2, 3}, {2}}, normal,
+                   [=](In x) { return conv_transpose1d(x[0], x[1], x[2], {.stride = 2, .dilation = 2}); }});
 }
 
 void add_pools(Cases& cases) {
@@ -65,6 +67,11 @@ void add_pools(Cases& cases) {
   each("adaptive_avg_pool2d(2x3)", {2, 2, 5, 4}, adaptive({2, 3}));
   each("adaptive_avg_pool2d(3)", {2, 2, 2}, adaptive(3));
   each("adaptive_avg_pool2d(1)", {2, 0, 2, 2}, adaptive(1));
+  each("adaptive_max_pool2d(2x3)", {2, 2, 5, 4}, [](const Tensor& x) { return adaptive_max_pool2d(x, {2, 3}); }, spread);
+  each("adaptive_max_pool2d(1)", {2, 0, 2, 2}, [](const Tensor& x) { return adaptive_max_pool2d(x, 1); }, spread);
+  each("adaptive_max_pool1d(2)", {3, 5}, [](const Tensor& x) { return adaptive_max_pool1d(x, 2); }, spread);
+  each("upsample_by(1.7)", {1, 2, 2, 3}, [](const Tensor& x) { return upsample_by(x, 1.7); });
+  each("upsample_by(1.5x0.6, bilinear)", {2, 3, 4}, [](const Tensor& x) { return upsample_by(x, {1.5, 0.6}, Upsample::bilinear); });
   each("upsample(4x6)", {1, 2, 2, 3}, stretched({4, 6}));
   each("upsample(5x2)", {2, 3, 4}, stretched({5, 2}));
   each("upsample(2)", {0, 2, 1, 1}, stretched(2));

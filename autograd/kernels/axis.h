@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "tapegrad/autograd/tensor/shape.h"
@@ -11,6 +13,12 @@ inline int axis_index(std::string_view op, const Shape& shape, int dim) {
   check(dim >= -shape.rank() && dim < shape.rank(), "[{}] there is no dimension {} in {}", op, dim,
         shape);
   return shape.index(dim);
+}
+
+// Error unless i32 holds all indices along the dimension: those that ops return are i32.
+inline void check_indices_fit(std::string_view op, const Shape& shape, int dim) {
+  check(shape[dim] <= std::numeric_limits<std::int32_t>::max(),
+        "[{}] dimension {} of {} is too long: indices are i32", op, dim, shape);
 }
 
 // A shape seen as (outer, n, inner), with the dimension `dim` in the middle.

@@ -73,6 +73,30 @@ Tensor integers(std::string_view name, const Tensor& a, const Tensor& b,
 bool are_integers(const Tensor& a, const Tensor& b) {
   return !is_float(a.dtype()) || !is_float(b.dtype());
 }
+// f(a, b), elementwise, of integers or truth values: one of the two.
+template <class F>
+Tensor one_of(std::string_view name, const Tensor& a, const Tensor& b, const F& f) {
+  const DType dtype = promoted(name, a.dtype(), b.dtype());
+  const BroadcastPlan plan = plan_broadcast(name, a.shape(), b.shape());
+  const Tensor x = a.to(dtype), y = b.to(dtype);
+  Tensor out = Tensor::empty(plan.shape, dtype);
+  dispatch_all(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    zip_to(plan, x.data<T>(), y.data<T>(), out.mutable_data<T>(), f);
+  });
+  return out;
+}
+
+constexpr auto larger = [](auto x, auto y) { return x > y ? x : y; };
+constexpr auto smaller = [](auto x, auto y) { return y < x ? y : x; };
+
+// An infinite limit is none.
+Tensor integer_clamp(const Tensor& x, double low, double high) {
+  Tensor y = x.dtype() == DType::boolean ? x.to(DType::i64) : x;
+  if (low != -INFINITY) y = one_of("clamp", y, scalar_like(y, low), larger);
+  return high == INFINITY ? y : one_of("clamp", y, scalar_like(y, high), smaller);
+}
+
 bool are_bools(const Tensor& a, const Tensor& b) {
   return a.dtype() == DType::boolean && b.dtype() == DType::boolean;
 }
@@ -83,11 +107,10 @@ Tensor number(double value, const Tensor& like) { return Tensor::scalar(value, l
 
 Tensor scalar_like(const Tensor& x, double value) {
   const DType dtype = x.dtype() == DType::boolean ? DType::i64 : x.dtype();
-  if (!is_float(dtype)) {
-    const double end = dtype == DType::u8 ? 0x1p8 : dtype == DType::i32 ? 0x1p31 : 0x1p63;
-    check(value >= (dtype == DType::u8 ? 0 : -end) && value < end && value == std::trunc(value),
-          "{} is no number of a tensor of {}", value, name_of(x.dtype()));
-  }
+  // As an operand, a number that f32 does not hold is infinite, as in PyTorch.
+  if (dtype == DType::f32) value = static_cast<double>(static_cast<float>(value));
+  check(is_float(dtype) || (holds(dtype, value) && value == std::trunc(value)),
+        "{} is no number of a tensor of {}", value, name_of(x.dtype()));
   return Tensor::scalar(value, dtype);
 }
 
@@ -192,9 +215,10 @@ Tensor pow(const Tensor& a, const Tensor& b) {
       });
 }
 
-Tensor pow(const Tensor& a, double b) { return pow(a, Tensor::scalar(b, a.dtype())); }
+Tensor pow(const Tensor& a, double b) { return pow(a, scalar_like(a, b)); }
 
 Tensor maximum(const Tensor& a, const Tensor& b) {
+  if (are_integers(a, b)) return one_of("maximum", a, b, larger);
   return apply(
       "maximum", {a, b},
       [](Inputs in, Saved& saved) {
@@ -215,6 +239,10 @@ Tensor maximum(const Tensor& a, const Tensor& b) {
         return {when(needs[0], as, [&] { return winner(saved[0], saved[1]); }),
                 when(needs[1], bs, [&] { return winner(saved[1], saved[0]); })};
       });
+}
+
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  return are_integers(a, b) ? one_of("minimum", a, b, smaller) : -maximum(-a, -b);
 }
 
 Tensor neg(const Tensor& x) {
@@ -314,6 +342,11 @@ Tensor relu2(const Tensor& x) {
 }
 
 Tensor abs(const Tensor& x) {
+  if (!is_float(x.dtype())) {
+    return integers("abs", x, Tensor::zeros({}, x.dtype()), [](auto u, auto v, auto* z) {
+      return u < 0 ? __builtin_sub_overflow(v, u, z) : __builtin_add_overflow(u, v, z);
+    });
+  }
   return unary(
       "abs", x, [](auto v) { return std::abs(v); },
       [](const Tensor& dy, const Tensor& v) {
@@ -324,6 +357,9 @@ Tensor abs(const Tensor& x) {
 
 Tensor clamp(const Tensor& x, double low, double high) {
   check(low <= high, "[clamp] the lower limit {} is above the upper limit {}", low, high);
+  if (!is_float(x.dtype())) return integer_clamp(x, low, high);
+  check_holds("clamp", x.dtype(), low);
+  check_holds("clamp", x.dtype(), high);
   return apply(
       "clamp", {x},
       [=](Inputs in, Saved& saved) {
@@ -339,44 +375,6 @@ Tensor clamp(const Tensor& x, double low, double high) {
           return v >= static_cast<T>(low) && v <= static_cast<T>(high);
         })};
       });
-}
-
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  check(is_mask(condition.dtype()), "[where] the condition must be bool or u8, not {}",
-        name_of(condition.dtype()));
-  const Shape shape =
-      broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
-  const DType dtype = promoted("where", a.dtype(), b.dtype());
-  if (a.dtype() != dtype) return where(condition, a.to(dtype), b);
-  if (b.dtype() != dtype) return where(condition, a, b.to(dtype));
-  // A copy, so that the caller may change the condition.
-  const Tensor choice = broadcast_to(condition.clone(), shape);
-  return apply(
-      "where", {broadcast_to(a, shape), broadcast_to(b, shape)},
-      [choice](Inputs in, Saved&) {
-        Tensor out = Tensor::empty(in[0].shape(), in[0].dtype());
-        dispatch_all(out.dtype(), [&](auto zero) {
-          using T = decltype(zero);
-          const auto* c = choice.data<std::uint8_t>();
-          const T *x = in[0].data<T>(), *y = in[1].data<T>();
-          T* to = out.mutable_data<T>();
-          parallel_for(out.numel(), kElementGrain, [=](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i) to[i] = c[i] != 0 ? x[i] : y[i];
-          });
-        });
-        return out;
-      },
-      [choice](const Tensor& dy, const Saved&, const Needs& needs) -> Grads {
-        const Tensor zero = Tensor::scalar(0, dy.dtype());
-        return {needs[0] ? where(choice, dy, zero) : Tensor(),
-                needs[1] ? where(choice, zero, dy) : Tensor()};
-      });
-}
-
-Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
-  check(broadcast_shapes("masked_fill", x.shape(), mask.shape()) == x.shape(),
-        "[masked_fill] mask {} does not broadcast to x {}", mask.shape(), x.shape());
-  return where(mask, Tensor::scalar(value, x.dtype()), x);
 }
 
 }  // namespace tapegrad

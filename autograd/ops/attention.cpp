@@ -6,6 +6,7 @@
 #include "tapegrad/autograd/kernels/attention_forward.h"
 #include "tapegrad/autograd/ops/attention_checks.h"
 #include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/base/number_rules.h"
 
 namespace tapegrad {
 namespace {
@@ -57,8 +58,7 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
   check_heads(C, n_head);
   check(!options.causal || q[1] == Tk,
         "[attention] causal attention needs as many queries as keys, not {} and {}", q[1], Tk);
-  check(options.dropout >= 0 && options.dropout <= 1,
-        "[attention] dropout must be from 0 to 1, not {}", options.dropout);
+  check_numbers("AttentionOptions", {{"dropout", options.dropout, from_to(0, 1)}});
   check_padding(options.key_padding_mask, q[0], Tk);
   check_scores(options.scores, options.causal, q[0], q[1]);
   Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal}, options.scores, {}, {}};

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tapegrad/base/number_rules.h"
+
 namespace tapegrad {
 
 double scale_of(const ScoreOptions& scores, std::int64_t D) {
@@ -9,11 +11,9 @@ double scale_of(const ScoreOptions& scores, std::int64_t D) {
 }
 
 void check_scores(const ScoreOptions& scores, bool causal, std::int64_t B, std::int64_t Tq) {
-  check(scores.scale >= 0 && std::isfinite(scores.scale),
-        "[attention] the scale of scores must be finite and not negative, not {}", scores.scale);
-  check(scores.softcap >= 0 && std::isfinite(scores.softcap),
-        "[attention] the cap of scores must be finite and not negative, not {}", scores.softcap);
-  check(scores.window >= 0, "[attention] the window must not be negative, as {} is", scores.window);
+  check_numbers("ScoreOptions", {{"scale", scores.scale, at_least(0)},
+                                 {"softcap", scores.softcap, at_least(0)},
+                                 {"window", static_cast<double>(scores.window), at_least(0)}});
   check(scores.window == 0 || causal, "[attention] a window needs causal attention");
   check(!scores.document_starts.defined() || causal,
         "[attention] documents side by side need causal attention");

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -127,29 +129,44 @@ Windows1d moving(std::int64_t size, std::int64_t kernel, std::int64_t stride, st
 Windows1d even(std::int64_t size, std::int64_t count) {
   Windows1d windows;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t begin = i * size / count, end = ceil_div((i + 1) * size, count);
+    const auto [begin, end] = even_window(size, count, i);
     windows.push_back({begin, end, static_cast<double>(end - begin)});
   }
   return windows;
 }
 
+// How many elements of the input one of the output is from the next: size/out, or 1/scale.
+double step_of(std::int64_t size, std::int64_t out, std::optional<double> scale) {
+  return scale ? 1 / *scale : static_cast<double>(size) / static_cast<double>(out);
+}
+
 // For each of `size` elements, the ones of `out` that are its copies.
-Windows1d copies(std::int64_t size, std::int64_t out) {
+Windows1d copies(std::int64_t size, std::int64_t out, std::optional<double> scale) {
+  const auto step = static_cast<float>(step_of(size, out, scale));
+  // Element i of `out` is a copy of that element, or of a later one.
+  const auto reached = [&](std::int64_t i, std::int64_t element) {
+    // Sizes that stay or double are exact in PyTorch, whatever the scale.
+    const bool rounds = scale && out != size && out != 2 * size;
+    return rounds ? std::floor(static_cast<float>(i) * step) >= static_cast<float>(element)
+                  : i * size >= element * out;
+  };
   Windows1d windows;
-  for (std::int64_t i = 0; i < size; ++i) {
-    windows.push_back({ceil_div(i * out, size), ceil_div((i + 1) * out, size), 1});
+  std::int64_t begin = 0, end = 0;
+  for (std::int64_t i = 0; i < size; ++i, begin = end) {
+    while (end < out && (i == size - 1 || !reached(end, i + 1))) ++end;
+    windows.push_back({begin, end, 1});
   }
   return windows;
 }
 
-// x between elements of dimension `dim`: `out` of them, at (i + ½)·size/out − ½.
-Tensor interpolate(const Tensor& x, int dim, std::int64_t out) {
+// x between elements of dimension `dim`: `out` of them, at (i + ½)·step − ½.
+Tensor interpolate(const Tensor& x, int dim, std::int64_t out, std::optional<double> scale) {
   const std::int64_t size = x.dim(dim);
+  const double step = step_of(size, out, scale);
   std::vector<std::int32_t> low, high;
   std::vector<double> shares;
   for (std::int64_t i = 0; i < out; ++i) {
-    const double ratio = static_cast<double>(size) / static_cast<double>(out);
-    const double place = std::max(0.0, (static_cast<double>(i) + 0.5) * ratio - 0.5);
+    const double place = std::max(0.0, (static_cast<double>(i) + 0.5) * step - 0.5);
     const auto below =
         std::min(static_cast<std::int32_t>(place), static_cast<std::int32_t>(size - 1));
     low.push_back(below);
@@ -161,9 +178,20 @@ Tensor interpolate(const Tensor& x, int dim, std::int64_t out) {
   return a + (index_select(x, dim, Tensor::from(high, {out})) - a) * share;
 }
 
-void check_out(std::string_view op, Size2d out) {
-  check(out.h > 0 && out.w > 0 && out.h < kSizeLimit && out.w < kSizeLimit,
-        "[{}] the size ({}, {}) must be from 1 to 2^31 - 1", op, out.h, out.w);
+Tensor resized(std::string_view op, const Tensor& images, Size2d out, Upsample mode,
+               std::optional<Scale2d> scale) {
+  check_out(op, out);
+  check(is_float(images.dtype()), "[{}] x must be of f32 or f64, not of {}", op,
+        name_of(images.dtype()));
+  const auto down = scale ? std::optional(scale->h) : std::nullopt;
+  const auto right = scale ? std::optional(scale->w) : std::nullopt;
+  if (mode == Upsample::bilinear) {
+    return interpolate(interpolate(images, 2, out.h, down), 3, out.w, right);
+  }
+  return spread(std::make_shared<Averages>(Averages{out, copies(images.dim(2), out.h, down),
+                                                    copies(images.dim(3), out.w, right),
+                                                    "upsample_backward", "upsample"}),
+                images);
 }
 
 }  // namespace
@@ -206,13 +234,20 @@ Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, const Pool1dOptions& opt
 
 Tensor upsample(const Tensor& x, Size2d out, Upsample mode) {
   return for_batch("upsample", x, [&](const Tensor& images) {
-    check_out("upsample", out);
-    check(is_float(x.dtype()), "[upsample] x must be of f32 or f64, not of {}", name_of(x.dtype()));
-    if (mode == Upsample::bilinear) return interpolate(interpolate(images, 2, out.h), 3, out.w);
-    return spread(std::make_shared<Averages>(Averages{out, copies(images.dim(2), out.h),
-                                                      copies(images.dim(3), out.w),
-                                                      "upsample_backward", "upsample"}),
-                  images);
+    return resized("upsample", images, out, mode, std::nullopt);
+  });
+}
+
+Tensor upsample_by(const Tensor& x, Scale2d scale, Upsample mode) {
+  const auto grown = [](std::int64_t size, double by) {
+    check(std::isfinite(by) && by > 0, "[upsample_by] the scale must be finite and above 0, not {}",
+          by);
+    return static_cast<std::int64_t>(
+        std::min(static_cast<double>(size) * by, static_cast<double>(kSizeLimit)));
+  };
+  return for_batch("upsample_by", x, [&](const Tensor& images) {
+    const Size2d out{grown(images.dim(2), scale.h), grown(images.dim(3), scale.w)};
+    return resized("upsample_by", images, out, mode, scale);
   });
 }
 

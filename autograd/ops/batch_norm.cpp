@@ -9,6 +9,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/base/number_rules.h"
 
 namespace tapegrad {
 namespace {
@@ -176,6 +177,7 @@ void check_channels(std::string_view op, const Tensor& x,
 // With given statistics, or with x's own, which `found` gets.
 Tensor batch_norm_op(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                      const Statistics& given, const std::shared_ptr<Statistics>& found = nullptr) {
+  check_numbers("batch_norm", {{"eps", eps, at_least(0)}});
   const bool constant = given.mean.defined();
   return apply_fused({x, weight, bias},
                      {.name = "batch_norm",

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 
@@ -18,7 +19,7 @@ Tensor compare(std::string_view name, const Tensor& a, const Tensor& b, const F&
 
 template <class F>
 Tensor compare(std::string_view name, const Tensor& a, double b, const F& f) {
-  if (is_float(a.dtype())) return compare(name, a, Tensor::scalar(b, a.dtype()), f);
+  if (is_float(a.dtype())) return compare(name, a, scalar_like(a, b), f);
   // A fraction lies between the same integers after they were rounded to f64.
   const bool is_whole = b == std::trunc(b) && std::abs(b) < 0x1p63;
   if (!is_whole) return compare(name, a.to(DType::f64), Tensor::scalar(b, DType::f64), f);
@@ -70,6 +71,45 @@ bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool e
 
 bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
   return tapegrad::allclose(*this, other, rtol, atol, equal_nan);
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  check(is_mask(condition.dtype()), "[where] the condition must be bool or u8, not {}",
+        name_of(condition.dtype()));
+  const Shape shape =
+      broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
+  const DType dtype = promoted("where", a.dtype(), b.dtype());
+  if (a.dtype() != dtype) return where(condition, a.to(dtype), b);
+  if (b.dtype() != dtype) return where(condition, a, b.to(dtype));
+  // A copy, so that the caller may change the condition.
+  const Tensor choice = broadcast_to(condition.clone(), shape);
+  return apply(
+      "where", {broadcast_to(a, shape), broadcast_to(b, shape)},
+      [choice](Inputs in, Saved&) {
+        Tensor out = Tensor::empty(in[0].shape(), in[0].dtype());
+        dispatch_all(out.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          const auto* c = choice.data<std::uint8_t>();
+          const T *x = in[0].data<T>(), *y = in[1].data<T>();
+          T* to = out.mutable_data<T>();
+          parallel_for(out.numel(), kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) to[i] = c[i] != 0 ? x[i] : y[i];
+          });
+        });
+        return out;
+      },
+      [choice](const Tensor& dy, const Saved&, const Needs& needs) -> Grads {
+        const Tensor zero = Tensor::scalar(0, dy.dtype());
+        return {needs[0] ? where(choice, dy, zero) : Tensor(),
+                needs[1] ? where(choice, zero, dy) : Tensor()};
+      });
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  check(broadcast_shapes("masked_fill", x.shape(), mask.shape()) == x.shape(),
+        "[masked_fill] mask {} does not broadcast to x {}", mask.shape(), x.shape());
+  check_holds("masked_fill", x.dtype(), value);
+  return where(mask, Tensor::scalar(value, x.dtype()), x);
 }
 
 }  // namespace tapegrad

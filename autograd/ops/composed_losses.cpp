@@ -8,6 +8,7 @@
 #include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/loss_rows.h"
+#include "tapegrad/base/number_rules.h"
 
 namespace tapegrad {
 namespace {
@@ -22,6 +23,13 @@ Tensor distance(std::string_view op, const Tensor& x, const Tensor& target) {
   check(x.shape() == target.shape(), "[{}] shapes differ: {} and {}", op, x.shape(),
         target.shape());
   return abs(x - target);
+}
+
+// x − target, 0 where it is far: of what is large, the square would overflow into the gradient. NaN
+// counts as near, so that its gradient is NaN. With |x − target|, the second derivative would be 0
+// where the two are equal.
+Tensor near_target(const Tensor& x, const Tensor& target, const Tensor& far) {
+  return masked_fill(x - target, far, 0);
 }
 
 // The targets of two classes, 1 and −1, which broadcast to the losses.
@@ -44,20 +52,17 @@ Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, Reduction reduction) {
-  check(beta > 0, "[smooth_l1_loss] beta must be above 0, not {}", beta);
+  check_numbers("smooth_l1_loss", {{"beta", beta, above(0)}});
   const Tensor d = distance("smooth_l1_loss", x, target);
-  // Of d that is large, the square would overflow into the gradient. NaN counts as near, so that
-  // its gradient is NaN.
-  const Tensor far = d >= beta, near = masked_fill(d, far, 0);
+  const Tensor far = d >= beta, near = near_target(x, target, far);
   const Tensor losses = where(far, d - 0.5 * beta, near * near * (0.5 / beta));
   return reduced_loss("smooth_l1_loss", losses, reduction);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction reduction) {
-  check(delta > 0, "[huber_loss] delta must be above 0, not {}", delta);
-  check(std::isfinite(delta), "[huber_loss] delta must be finite");
+  check_numbers("huber_loss", {{"delta", delta, above(0)}});
   const Tensor d = distance("huber_loss", x, target);
-  const Tensor far = d >= delta, near = masked_fill(d, far, 0);  // see smooth_l1_loss
+  const Tensor far = d >= delta, near = near_target(x, target, far);
   const Tensor losses = where(far, (d - 0.5 * delta) * delta, near * near * 0.5);
   return reduced_loss("huber_loss", losses, reduction);
 }
@@ -93,6 +98,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOpt
 
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin,
                             Reduction reduction) {
+  check_numbers("hinge_embedding_loss", {{"margin", margin, kAnyNumber}});
   check_signs("hinge_embedding_loss", target, x.shape());
   return reduced_loss("hinge_embedding_loss", where(target > 0, x, above_margin(margin - x)),
                       reduction);
@@ -101,6 +107,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin
 Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tensor& target,
                            double margin, Reduction reduction) {
   const std::string_view op = "margin_ranking_loss";
+  check_numbers(op, {{"margin", margin, kAnyNumber}});
   check(first.shape() == second.shape(), "[{}] shapes differ: {} and {}", op, first.shape(),
         second.shape());
   check_signs(op, target, first.shape());
@@ -110,11 +117,16 @@ Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tens
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target, double margin,
                              Reduction reduction) {
   const std::string_view op = "cosine_embedding_loss";
+  check_numbers(op, {{"margin", margin, kAnyNumber}});
   check(a.shape() == b.shape() && a.rank() >= 1,
         "[{}] shapes differ, or have no dimension: {} and {}", op, a.shape(), b.shape());
   check_signs(op, target, a.shape().without(-1));
-  const auto squares = [](const Tensor& x) { return sum(x * x, {-1}) + 1e-12; };
-  const Tensor cosine = sum(a * b, {-1}) / sqrt(squares(a) * squares(b));
+  // x/√(Σx² + 1e-12): the square of one more element.
+  const auto direction = [](const Tensor& x) {
+    const Tensor small = Tensor::full(x.shape().with(-1, 1), 1e-6, x.dtype());
+    return x / norm(concat({x, small}, -1), 2, {-1}, true);
+  };
+  const Tensor cosine = sum(direction(a) * direction(b), {-1});
   return reduced_loss(op, where(target > 0, 1.0 - cosine, above_margin(cosine - margin)),
                       reduction);
 }
@@ -124,6 +136,9 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   check(anchor.shape() == positive.shape() && anchor.shape() == negative.shape(),
         "[triplet_margin_loss] shapes differ: {}, {} and {}", anchor.shape(), positive.shape(),
         negative.shape());
+  check_numbers("TripletMarginOptions", {{"margin", options.margin, above(0)},
+                                         {"p", options.p, above(0)},
+                                         {"eps", options.eps, at_least(0)}});
   const auto distance_of = [&](const Tensor& a, const Tensor& b) {
     return pairwise_distance(a, b, options.p, options.eps);
   };

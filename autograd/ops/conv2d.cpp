@@ -154,4 +154,19 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
   });
 }
 
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose1dOptions& options) {
+  const auto [stride, padding, more, dilation, groups] = options;
+  check(weight.rank() == 3,
+        "[conv_transpose1d] the weight must be (in, out / groups, taps), not {}", weight.shape());
+  const ConvTranspose2dOptions rows{.stride = {1, stride},
+                                    .padding = {0, padding},
+                                    .output_padding = {0, more},
+                                    .dilation = {1, dilation},
+                                    .groups = groups};
+  return for_signal("conv_transpose1d", x, [&](const Tensor& signals) {
+    return conv_transpose2d(signals, reshape(weight, weight.shape().inserted(2, 1)), bias, rows);
+  });
+}
+
 }  // namespace tapegrad

@@ -100,6 +100,18 @@ inline std::int64_t plane_grain(const ConvGeometry& g, std::int64_t planes) {
   return 1 + static_cast<std::int64_t>(static_cast<double>(kElementGrain) / std::max(1.0, work));
 }
 
+// Elements [first, second) of window i of `count` that together cover `size` elements, rounded
+// outwards.
+inline std::pair<std::int64_t, std::int64_t> even_window(std::int64_t size, std::int64_t count,
+                                                         std::int64_t i) {
+  return {i * size / count, ceil_div((i + 1) * size, count)};
+}
+
+inline void check_out(std::string_view op, Size2d out) {
+  check(out.h > 0 && out.w > 0 && out.h < kSizeLimit && out.w < kSizeLimit,
+        "[{}] the size ({}, {}) must be from 1 to 2^31 - 1", op, out.h, out.w);
+}
+
 // An op on (N, C, H, W), for x that may be one image (C, H, W).
 template <class F>
 Tensor for_batch(std::string_view op, const Tensor& x, const F& run) {

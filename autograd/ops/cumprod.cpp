@@ -1,111 +1,219 @@
+// Products along lines of numbers, and their derivatives of every order, in which no product of
+// some factors leaves the range: see products_along in cumprod.h.
+
+#include "tapegrad/autograd/ops/cumprod.h"
+
 #include <algorithm>
 
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/kernels/axis.h"
-#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/scaled.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/recurrence.h"
+#include "tapegrad/autograd/ops/lines.h"
+#include "tapegrad/autograd/ops/marked_dims.h"
 
 namespace tapegrad {
 namespace {
 
-// Calls run(first, stride, n) for each line of numbers along the axis: lines are independent.
-template <class Run>
-void for_each_line(const Axis& axis, const Run& run) {
-  const std::int64_t grain = kElementGrain / std::max<std::int64_t>(1, axis.n) + 1;
-  parallel_for(axis.outer * axis.inner, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      run(i / axis.inner * axis.n * axis.inner + i % axis.inner, axis.inner, axis.n);
+// A product of factors x + Σ tᵢ·vᵢ. It has a coefficient for each set of t's, whose bits are the
+// set's. What has the square of a t is left out.
+class Coefficients {
+ public:
+  Coefficients(std::size_t directions, double constant)
+      : values_(std::size_t{1} << directions, Scaled()) {
+    values_[0] = Scaled(constant);
+  }
+
+  // Multiplies by the factor made of element i of each tensor: x, then the directions.
+  template <class T>
+  void multiply(const std::vector<const T*>& tensors, std::int64_t i) {
+    for (std::size_t set = values_.size(); set-- > 0;) {
+      Scaled sum = values_[set] * Scaled(static_cast<double>(tensors[0][i]));
+      for (std::size_t k = 1; k < tensors.size(); ++k) {
+        const std::size_t bit = std::size_t{1} << (k - 1);
+        if ((set & bit) == 0) continue;
+        sum = sum + values_[set ^ bit] * Scaled(static_cast<double>(tensors[k][i]));
+      }
+      values_[set] = sum;
+    }
+  }
+  void add(double constant) { values_[0] = values_[0] + Scaled(constant); }
+  const Scaled& of_all() const { return values_.back(); }
+  const std::vector<Scaled>& values() const { return values_; }
+  // The coefficient of all t's in the product with another's values.
+  Scaled of_all_with(const Scaled* other) const {
+    Scaled sum;
+    for (std::size_t set = 0; set < values_.size(); ++set) {
+      sum = sum + values_[set] * other[values_.size() - 1 - set];
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<Scaled> values_;
+};
+
+template <class T>
+std::vector<const T*> pointers_to(Inputs tensors) {
+  std::vector<const T*> pointers;
+  for (const Tensor& t : tensors) pointers.push_back(t.data<T>());
+  return pointers;
+}
+
+// The values of products_along, `tensors` being x and the directions.
+template <class T>
+void multiply_along(Inputs tensors, const Axis& axis, T* out) {
+  const std::vector<const T*> from = pointers_to<T>(tensors);
+  for_each_line(axis, [&](auto first, auto stride, auto n) {
+    Coefficients product(tensors.size() - 1, 1);
+    for (std::int64_t i = first; i < first + n * stride; i += stride) {
+      product.multiply(from, i);
+      out[i] = static_cast<T>(static_cast<double>(product.of_all()));
     }
   });
 }
 
-// The products of integers, in i64.
-Tensor integer_cumprod(const Tensor& x, int dim) {
-  Tensor y = x.to(DType::i64);
-  auto* out = y.mutable_data<std::int64_t>();
-  for_each_line(Axis(y.shape(), dim), [=](auto first, auto stride, auto n) {
-    for (std::int64_t i = first; i < first + (n - 1) * stride; i += stride) {
-      const std::int64_t factor = out[i + stride];
-      check(!__builtin_mul_overflow(out[i], factor, &out[i + stride]),
-            "[cumprod] {} and {} give a number that i64 does not hold; use x.to(DType::f64)",
-            out[i], factor);
+// The values of products_backward. Element k is what stands before k, times
+// dy[k] + factor[k + 1]·(dy[k + 1] + …): nothing is divided by x, which may be 0.
+template <class T>
+void multiply_others(const T* dy, Inputs tensors, const Axis& axis, T* out) {
+  const std::vector<const T*> from = pointers_to<T>(tensors);
+  const std::size_t directions = tensors.size() - 1;
+  for_each_line(axis, [&](auto first, auto stride, auto n) {
+    Coefficients product(directions, 1), tail(directions, 0);
+    const auto sets = static_cast<std::int64_t>(product.values().size());
+    std::vector<Scaled> before(static_cast<std::size_t>(n * sets));
+    for (std::int64_t k = 0; k < n; ++k) {
+      std::copy(product.values().begin(), product.values().end(), before.begin() + k * sets);
+      product.multiply(from, first + k * stride);
+    }
+    for (std::int64_t k = n; k-- > 0;) {
+      const std::int64_t i = first + k * stride;
+      tail.add(static_cast<double>(dy[i]));
+      const Scaled sum = tail.of_all_with(before.data() + k * sets);
+      out[i] = static_cast<T>(static_cast<double>(sum));
+      tail.multiply(from, i);
     }
   });
-  return y;
+}
+
+std::vector<Tensor> with_first(const Tensor& first, const std::vector<Tensor>& others) {
+  std::vector<Tensor> all{first};
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
+std::vector<Tensor> without(std::vector<Tensor> tensors, std::size_t i) {
+  tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(i));
+  return tensors;
+}
+
+std::vector<Tensor> kept_from(const Saved& saved, std::size_t first) {
+  std::vector<Tensor> tensors;
+  for (std::size_t i = first; i < saved.size(); ++i) tensors.push_back(saved[i]);
+  return tensors;
 }
 
 }  // namespace
 
-Tensor recurrence(const Tensor& b, const Tensor& x, int dim, bool from_end) {
-  return apply(
-      "recurrence", {b, x},
-      [=](Inputs in, Saved& saved) {
-        Tensor r = Tensor::empty(in[0].shape(), in[0].dtype());
-        dispatch(r.dtype(), [&](auto zero) {
-          using T = decltype(zero);
-          const T *added = in[0].data<T>(), *factor = in[1].data<T>();
-          T* out = r.mutable_data<T>();
-          for_each_line(Axis(r.shape(), dim), [=](auto first, auto stride, auto n) {
-            const std::int64_t step = from_end ? -stride : stride;
-            std::int64_t i = from_end ? first + (n - 1) * stride : first;
-            if (n > 0) out[i] = added[i];
-            for (std::int64_t k = 1; k < n; ++k, i += step) {
-              out[i + step] = added[i + step] + factor[from_end ? i : i + step] * out[i];
-            }
-          });
-        });
-        saved.keep(in[1]);
-        return saved.keep(r);
-      },
-      // Each direction is the other's derivative with respect to b. Element k of x is multiplied by
-      // r[k − 1] in one direction and by r[k] in the other.
-      [=](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
-        const Tensor &factor = saved[0], &r = saved[1];
-        const Tensor other = recurrence(dy, factor, dim, !from_end);
-        if (!needs[1]) return {other, {}};
-        const std::int64_t n = r.dim(dim);
-        const Tensor &later = from_end ? r : other, &earlier = from_end ? other : r;
-        if (n == 0) return {other, later * earlier};
-        const Tensor products = slice(later, dim, 1, n) * slice(earlier, dim, 0, n - 1);
-        return {other, pad(products, dim, 1, n)};
-      });
+Tensor products_along(const Tensor& x, const std::vector<Tensor>& directions, int dim) {
+  const auto forward = [=](Inputs in, Saved& saved) {
+    for (const Tensor& t : in) saved.keep(t);
+    Tensor y = Tensor::empty(in[0].shape(), in[0].dtype());
+    dispatch(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      multiply_along<T>(in, Axis(y.shape(), dim), y.mutable_data<T>());
+    });
+    return std::vector<Tensor>{y};
+  };
+  const auto vjp = [=](Inputs dys, const Saved& saved, const Needs& needs) {
+    const std::vector<Tensor> v = kept_from(saved, 1);
+    Grads grads(saved.size());
+    if (needs[0]) grads[0] = products_backward(dys[0], saved[0], v, dim);
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      if (needs[i + 1]) grads[i + 1] = products_backward(dys[0], saved[0], without(v, i), dim);
+    }
+    return grads;
+  };
+  return apply_many("cumprod", with_first(x, directions), forward, vjp)[0];
 }
 
-// dx[k] is the product of what stands before k, times dy[k] + x[k + 1]·(dy[k + 1] + …): nothing is
-// divided by x, which may be 0.
+Tensor products_backward(const Tensor& dy, const Tensor& x, const std::vector<Tensor>& directions,
+                         int dim) {
+  const auto forward = [=](Inputs in, Saved& saved) {
+    for (const Tensor& t : in) saved.keep(t);
+    Tensor y = Tensor::empty(in[0].shape(), in[0].dtype());
+    dispatch(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      multiply_others<T>(in[0].data<T>(), in.subspan(1), Axis(y.shape(), dim), y.mutable_data<T>());
+    });
+    return std::vector<Tensor>{y};
+  };
+  // What comes into a gradient is one more direction.
+  const auto vjp = [=](Inputs dys, const Saved& saved, const Needs& needs) {
+    const Tensor& from = saved[1];
+    const std::vector<Tensor> v = kept_from(saved, 2), all = with_first(dys[0], v);
+    Grads grads(saved.size());
+    if (needs[0]) grads[0] = products_along(from, all, dim);
+    if (needs[1]) grads[1] = products_backward(saved[0], from, all, dim);
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      if (needs[i + 2]) {
+        grads[i + 2] = products_backward(saved[0], from, without(all, i + 1), dim);
+      }
+    }
+    return grads;
+  };
+  return apply_many("cumprod_backward", with_first(dy, with_first(x, directions)), forward, vjp)[0];
+}
+
 Tensor cumprod(const Tensor& x, int dim) {
   if (x.rank() == 0) {
     check(dim == 0 || dim == -1, "[cumprod] there is no dimension {} in {}", dim, x.shape());
     return reshape(cumprod(reshape(x, {1}), dim), {});
   }
   dim = axis_index("cumprod", x.shape(), dim);
-  if (!is_float(x.dtype())) return integer_cumprod(x, dim);
-  return apply(
-      "cumprod", {x},
-      [=](Inputs in, Saved& saved) {
-        Tensor y = saved.keep(in[0]).clone();
+  if (is_float(x.dtype())) return products_along(x, {}, dim);
+  return running_integers("cumprod", x, dim, [](std::int64_t a, std::int64_t b, std::int64_t* c) {
+    return __builtin_mul_overflow(a, b, c);
+  });
+}
+
+// The last of the products along lines of the marked dimensions.
+Tensor prod(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
+  if (!is_float(x.dtype())) return prod(x.to(DType::f64), dims, keepdim);
+  const std::vector<bool> marked = marked_dims("prod", x.shape(), dims);
+  const Shape shape = kept_shape(x.shape(), marked, keepdim);
+  const std::int64_t n = marked_count(x.shape(), marked);
+  std::vector<int> order;
+  for (const bool first : {true, false}) {
+    for (int i = 0; i < x.rank(); ++i) {
+      if (marked[static_cast<std::size_t>(i)] == first) order.push_back(i);
+    }
+  }
+  const Tensor products = apply(
+      "prod", {reshape(permute(x, order), {n, shape.numel()})},
+      [](Inputs in, Saved& saved) {
+        const Axis axis(saved.keep(in[0]).shape(), 0);
+        Tensor y = Tensor::empty({axis.inner}, in[0].dtype());
         dispatch(y.dtype(), [&](auto zero) {
           using T = decltype(zero);
+          const T* from = in[0].template data<T>();
           T* out = y.mutable_data<T>();
-          for_each_line(Axis(y.shape(), dim), [=](auto first, auto stride, auto n) {
-            double product = 1;
-            for (std::int64_t i = first; i < first + n * stride; i += stride) {
-              product *= static_cast<double>(out[i]);
-              out[i] = static_cast<T>(product);
+          for_each_line(axis, [=](auto first, auto stride, auto count) {
+            Scaled product(1);
+            for (std::int64_t i = first; i < first + count * stride; i += stride) {
+              product = product * Scaled(static_cast<double>(from[i]));
             }
+            out[first] = static_cast<T>(static_cast<double>(product));
           });
         });
-        return saved.keep(y);
+        return y;
       },
-      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        const Tensor &from = saved[0], &y = saved[1];
-        const Tensor tail = recurrence(dy, from, dim, true);
-        const std::int64_t n = from.dim(dim);
-        if (n == 0) return {tail};
-        const Tensor one = Tensor::ones(from.shape().with(dim, 1), from.dtype());
-        return {concat({one, slice(y, dim, 0, n - 1)}, dim) * tail};
+      [n](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        if (n == 0) return {Tensor::zeros(saved[0].shape(), dy.dtype())};
+        const Tensor row = reshape(dy, {1, dy.numel()});
+        return {products_backward(pad(row, 0, n - 1, n), saved[0], {}, 0)};
       });
+  return reshape(products, shape);
 }
 
 }  // namespace tapegrad

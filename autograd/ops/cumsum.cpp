@@ -1,7 +1,6 @@
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/kernels/axis.h"
-#include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/lines.h"
 
 namespace tapegrad {
 namespace {
@@ -67,7 +66,11 @@ Tensor running_sum(const Tensor& x, int dim, bool from_end) {
 
 Tensor cumsum(const Tensor& x, int dim) {
   if (x.rank() == 0) return reshape(cumsum(reshape(x, {1}), dim), {});
-  return running_sum(x, axis_index("cumsum", x.shape(), dim), false);
+  dim = axis_index("cumsum", x.shape(), dim);
+  if (is_float(x.dtype())) return running_sum(x, dim, false);
+  return running_integers("cumsum", x, dim, [](std::int64_t a, std::int64_t b, std::int64_t* c) {
+    return __builtin_add_overflow(a, b, c);
+  });
 }
 
 }  // namespace tapegrad

@@ -119,7 +119,8 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& ids, const EmbeddingBag
   const Tensor sums =
       index_add(Tensor::zeros({count, weight.dim(1)}, weight.dtype()), 0, list_of(bags.bags), rows);
   if (options.mode != BagMode::mean) return sums;
-  const Tensor sizes = clamp(Tensor::from(bags.sizes, {count, 1}).to(weight.dtype()), 1, 1e300);
+  const Tensor sizes = clamp(Tensor::from(bags.sizes, {count, 1}).to(weight.dtype()), 1,
+                             std::numeric_limits<double>::infinity());
   return sums / sizes;
 }
 

@@ -1,6 +1,7 @@
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops/fused.h"
 #include "tapegrad/autograd/ops/norm_rows.h"
+#include "tapegrad/base/number_rules.h"
 
 namespace tapegrad {
 namespace {
@@ -147,6 +148,7 @@ Tensor layer_norm_reference(Inputs in, const LayerNormOptions& o) {
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const LayerNormOptions& options) {
   check(x.rank() >= 1, "[layer_norm] a scalar has no dimension to normalise");
+  check_numbers("LayerNormOptions", {{"eps", options.eps, at_least(0)}});
   for (const Tensor& t : {weight, bias}) {
     check(!t.defined() || t.shape() == Shape{x.dim(-1)},
           "[layer_norm] weight or bias {} does not fit x {}", t.defined() ? t.shape() : Shape{},

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -89,6 +90,31 @@ Largest largest(const ConvGeometry& g, const Tensor& x) {
   return found;
 }
 
+// The largest elements of windows that cover the planes evenly.
+Largest largest_of_even(const ConvGeometry& g, const Tensor& x) {
+  Largest found{Tensor::empty(g.y_shape(), x.dtype()), Tensor::empty(g.y_shape(), DType::i32)};
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = x.data<T>();
+    T* values = found.values.mutable_data<T>();
+    auto* indices = found.indices.mutable_data<std::int32_t>();
+    const std::int64_t size = g.size.h * g.size.w, places = g.places();
+    parallel_for(g.batch * g.channels, 1 + kElementGrain / (size + places), [&](auto p, auto last) {
+      for (; p < last; ++p) {
+        for (std::int64_t i = 0; i < places; ++i) {
+          const auto [top, bottom] = even_window(g.size.h, g.out_size.h, i / g.out_size.w);
+          const auto [left, right] = even_window(g.size.w, g.out_size.w, i % g.out_size.w);
+          const std::int64_t at = largest_in(from + p * size, top * g.size.w + left, bottom - top,
+                                             g.size.w, right - left, std::int64_t{1});
+          values[p * places + i] = from[p * size + at];
+          indices[p * places + i] = static_cast<std::int32_t>(at);
+        }
+      }
+    });
+  });
+  return found;
+}
+
 // Calls visit(place of x, place of y) for each output that has an element.
 template <class Visit>
 void each_largest(const ConvGeometry& g, const Tensor& indices, const Visit& visit) {
@@ -143,6 +169,22 @@ Tensor take_largest(const ConvGeometry& g, const Tensor& x, const Tensor& indice
       });
 }
 
+// A pooling of `images`, whose largest elements find(g, images) gives.
+Tensor pooled(std::string_view op, const ConvGeometry& g, const Tensor& images,
+              Largest (*find)(const ConvGeometry&, const Tensor&)) {
+  check(g.size.h * g.size.w < kSizeLimit, "[{}] x {} is too large", op, images.shape());
+  return apply(
+      op, {images},
+      [g, find](Inputs in, Saved& saved) {
+        const Largest found = find(g, in[0]);
+        saved.keep(found.indices);
+        return found.values;
+      },
+      [g](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {put_largest(g, dy, saved[0])};
+      });
+}
+
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& options) {
@@ -152,18 +194,19 @@ Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& option
                           .padding = padding,
                           .dilation = dilation};
   return for_batch("max_pool2d", x, [&](const Tensor& images) {
-    const ConvGeometry g = pooling("max_pool2d", images, pool);
-    check(g.size.h * g.size.w < kSizeLimit, "[max_pool2d] x {} is too large", x.shape());
-    return apply(
-        "max_pool2d", {images},
-        [g](Inputs in, Saved& saved) {
-          const Largest found = largest(g, in[0]);
-          saved.keep(found.indices);
-          return found.values;
-        },
-        [g](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-          return {put_largest(g, dy, saved[0])};
-        });
+    return pooled("max_pool2d", pooling("max_pool2d", images, pool), images, largest);
+  });
+}
+
+Tensor adaptive_max_pool2d(const Tensor& x, Size2d out) {
+  return for_batch("adaptive_max_pool2d", x, [&](const Tensor& images) {
+    check_out("adaptive_max_pool2d", out);
+    const ConvGeometry g{.batch = images.dim(0),
+                         .channels = images.dim(1),
+                         .out = images.dim(1),
+                         .size = {images.dim(2), images.dim(3)},
+                         .out_size = out};
+    return pooled("adaptive_max_pool2d", g, images, largest_of_even);
   });
 }
 
@@ -172,6 +215,12 @@ Tensor max_pool1d(const Tensor& x, std::int64_t kernel, const Pool1dOptions& opt
     return max_pool2d(rows, {1, kernel},
                       {.stride = {1, options.stride == 0 ? kernel : options.stride},
                        .padding = {0, options.padding}});
+  });
+}
+
+Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t out) {
+  return for_signal("adaptive_max_pool1d", x, [&](const Tensor& rows) {
+    return adaptive_max_pool2d(rows, {1, out});
   });
 }
 

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <string_view>
 
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/finite.h"
 #include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
@@ -114,19 +115,32 @@ Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
   return y.id() == x.id() ? x.clone() : y;
 }
 
+// f(x), which is linear, but where that is no finite number f(x·2⁻⁶⁴)·2⁶⁴: a sum on the way may
+// leave the range where the result does not.
+template <class F>
+Tensor within_range(const Tensor& x, const F& f) {
+  const Tensor y = f(x);
+  if (all_finite(y)) return y;
+  constexpr double kSmall = 0x1p-64;  // there are no 2⁶⁴ elements
+  return where(eq(y - y, 0), y, f(x * kSmall) / kSmall);
+}
+
 // out (outer, inner) = Σ over n of x (outer, n, inner), of integers.
 template <class T>
 void add_integers(const T* x, std::int64_t* out, const Axis& axis) {
-  for (std::int64_t i = 0; i < axis.outer * axis.n; ++i) {
-    std::int64_t* const total = out + i / axis.n * axis.inner;
-    for (std::int64_t j = 0; j < axis.inner; ++j) {
-      const auto term = static_cast<std::int64_t>(x[i * axis.inner + j]);
-      const std::int64_t before = total[j];
-      check(!__builtin_add_overflow(before, term, &total[j]),
-            "[sum] {} and {} give a number that i64 does not hold; sum x.to(DType::f64)", before,
-            term);
+  const std::int64_t grain = kElementGrain / std::max<std::int64_t>(1, axis.n * axis.inner) + 1;
+  parallel_for(axis.outer, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin * axis.n; i < end * axis.n; ++i) {
+      std::int64_t* const total = out + i / axis.n * axis.inner;
+      for (std::int64_t j = 0; j < axis.inner; ++j) {
+        const auto term = static_cast<std::int64_t>(x[i * axis.inner + j]);
+        const std::int64_t before = total[j];
+        check(!__builtin_add_overflow(before, term, &total[j]),
+              "[sum] {} and {} give a number that i64 does not hold; sum x.to(DType::f64)", before,
+              term);
+      }
     }
-  }
+  });
 }
 
 // Sums over each marked dimension of integers or truth values, in i64. A size of 1 stays.
@@ -144,6 +158,58 @@ Tensor sum_integers(const Tensor& x, const std::vector<bool>& marked) {
   return y.id() == x.id() ? x.to(DType::i64) : y;
 }
 
+// True if v comes before the largest element so far: NaN counts as largest.
+template <class T>
+bool is_larger(T v, T largest) {
+  return v > largest || (v != v && largest == largest);
+}
+
+// The largest element of all.
+Tensor largest_of(const Tensor& x) {
+  const std::int64_t chunks = (x.numel() + kChunk - 1) / kChunk;
+  Tensor largest = Tensor::empty({chunks}, x.dtype()), result = Tensor::empty({}, x.dtype());
+  dispatch_all(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* in = x.data<T>();
+    T *of_chunk = largest.mutable_data<T>(), *out = result.mutable_data<T>();
+    parallel_for(chunks, kElementGrain / kChunk, [=, n = x.numel()](auto begin, auto end) {
+      for (auto c = begin; c < end; ++c) {
+        of_chunk[c] = *std::max_element(in + c * kChunk, in + std::min(n, (c + 1) * kChunk),
+                                        [](const T& a, const T& b) { return is_larger(b, a); });
+      }
+    });
+    parallel_for(1, 1, [=](auto, auto) {  // which a dry run leaves out
+      *out = *std::max_element(of_chunk, of_chunk + chunks,
+                               [](const T& a, const T& b) { return is_larger(b, a); });
+    });
+  });
+  return result;
+}
+
+// The index of the first largest element along dim.
+Tensor first_largest(std::string_view op, const Tensor& x, int dim) {
+  const Axis axis(x.shape(), dim);
+  check(axis.n > 0, "[{}] dimension {} of {} is empty", op, dim, x.shape());
+  check_indices_fit(op, x.shape(), dim);
+  Tensor indices = Tensor::empty(x.shape().without(dim), DType::i32);
+  auto* out = indices.mutable_data<std::int32_t>();
+  dispatch_all(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* in = x.data<T>();
+    parallel_for(axis.outer * axis.inner, kElementGrain / axis.n + 1, [=](auto begin, auto end) {
+      for (auto i = begin; i < end; ++i) {
+        const T* first = in + i / axis.inner * axis.n * axis.inner + i % axis.inner;
+        std::int64_t best = 0;
+        for (std::int64_t k = 1; k < axis.n; ++k) {
+          if (is_larger(first[k * axis.inner], first[best * axis.inner])) best = k;
+        }
+        out[i] = static_cast<std::int32_t>(best);
+      }
+    });
+  });
+  return indices;
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
@@ -152,7 +218,12 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
     return sum_integers(x, marked).view(kept_shape(x.shape(), marked, keepdim));
   }
   const Tensor sums = apply(
-      "sum", {x}, [marked](Inputs in, Saved&) { return sum_dims(in[0], marked); },
+      "sum", {x},
+      [marked](Inputs in, Saved&) {
+        const auto sums = [&](const Tensor& t) { return sum_dims(t, marked); };
+        // f32 is accumulated in double, which holds all sums on the way.
+        return in[0].dtype() == DType::f32 ? sums(in[0]) : within_range(in[0], sums);
+      },
       [shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {broadcast_to(dy, shape)};
       });
@@ -164,7 +235,10 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
   const std::vector<bool> marked = marked_dims("mean", x.shape(), dims);
   const auto n = static_cast<double>(marked_count(x.shape(), marked));
   const Tensor means = apply(
-      "mean", {x}, [=](Inputs in, Saved&) { return sum_dims(in[0], marked) / n; },
+      "mean", {x},
+      [=](Inputs in, Saved&) {
+        return within_range(in[0], [&](const Tensor& t) { return sum_dims(t, marked) / n; });
+      },
       [=, shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         // The gradient of nothing has no elements, and is not divided by 0.
         return {broadcast_to(shape.numel() == 0 ? dy : dy / n, shape)};
@@ -173,7 +247,7 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
+  if (x.shape() == shape) return is_float(x.dtype()) ? x : x.to(DType::i64);
   check(broadcast_shapes("sum_to", x.shape(), shape) == x.shape(),
         "[sum_to] {} cannot be summed to {}", x.shape(), shape);
   std::vector<int> dims;
@@ -181,7 +255,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   for (int i = 0; i < x.rank(); ++i) {
     if (i < extra || shape[i - extra] != x.dim(i)) dims.push_back(i);
   }
-  return reshape(dims.empty() ? x : sum(x, dims, true), shape);
+  return reshape(dims.empty() ? sum_to(x, x.shape()) : sum(x, dims, true), shape);
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
@@ -214,18 +288,9 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
 
 Tensor max(const Tensor& x) {
   check(x.numel() > 0, "[max] an empty tensor of shape {} has no maximum", x.shape());
-  if (!is_float(x.dtype())) return max(x.view({x.numel()}), 0).values;
+  if (!is_float(x.dtype())) return largest_of(x);
   return apply(
-      "max", {x},
-      [](Inputs in, Saved& saved) {
-        double best = -std::numeric_limits<double>::infinity();
-        for (std::int64_t i = 0; i < in[0].numel() && !std::isnan(best); ++i) {
-          const double v = in[0].at(i);
-          if (v > best || std::isnan(v)) best = v;
-        }
-        saved.keep(in[0]);
-        return saved.keep(Tensor::scalar(best, in[0].dtype()));
-      },
+      "max", {x}, [](Inputs in, Saved& saved) { return saved.keep(largest_of(saved.keep(in[0]))); },
       [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         const Tensor& best = saved[1];
         const bool is_nan = std::isnan(best.item());
@@ -239,31 +304,13 @@ Tensor max(const Tensor& x) {
 Tensor argmax(const Tensor& x, int dim) {
   if (x.rank() == 0) return argmax(x.view({1}), dim);
   dim = axis_index("argmax", x.shape(), dim);
-  const Axis axis(x.shape(), dim);
-  check(axis.n > 0, "[argmax] dimension {} of {} is empty", dim, x.shape());
-  Tensor indices = Tensor::empty(x.shape().without(dim), DType::i32);
-  auto* out = indices.mutable_data<std::int32_t>();
-  dispatch_all(x.dtype(), [&](auto zero) {
-    const auto* in = x.data<decltype(zero)>();
-    const auto is_nan = [](auto v) { return v != v; };
-    for (std::int64_t i = 0; i < axis.outer * axis.inner; ++i) {
-      const auto* first = in + i / axis.inner * axis.n * axis.inner + i % axis.inner;
-      std::int64_t best = 0;
-      for (std::int64_t k = 1; k < axis.n && !is_nan(first[best * axis.inner]); ++k) {
-        const auto v = first[k * axis.inner];
-        if (v > first[best * axis.inner] || is_nan(v)) best = k;
-      }
-      out[i] = static_cast<std::int32_t>(best);
-    }
-  });
-  return indices;
+  return first_largest("argmax", x, dim);
 }
 
 MaxResult max(const Tensor& x, int dim, bool keepdim) {
   if (x.rank() == 0) return max(reshape(x, {1}), dim);
   dim = axis_index("max", x.shape(), dim);
-  check(x.dim(dim) > 0, "[max] dimension {} of {} is empty", dim, x.shape());
-  const Tensor indices = argmax(x, dim);
+  const Tensor indices = first_largest("max", x, dim);
   const Tensor values = gather(x, indices, dim);
   if (!keepdim) return {values, indices};
   const Shape kept = x.shape().with(dim, 1);

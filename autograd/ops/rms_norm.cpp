@@ -1,6 +1,7 @@
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops/fused.h"
 #include "tapegrad/autograd/ops/norm_rows.h"
+#include "tapegrad/base/number_rules.h"
 
 namespace tapegrad {
 namespace {
@@ -77,6 +78,7 @@ Tensor rms_norm_reference(Inputs in, double eps) {
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   check(x.rank() >= 1, "[rms_norm] a scalar has no dimension to normalise");
+  check_numbers("rms_norm", {{"eps", eps, at_least(0)}});
   check(!weight.defined() || weight.shape() == Shape{x.dim(-1)},
         "[rms_norm] weight {} does not fit x {}", weight.defined() ? weight.shape() : Shape{},
         x.shape());

@@ -6,6 +6,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/attention_checks.h"
+#include "tapegrad/base/number_rules.h"
 
 namespace tapegrad {
 namespace {
@@ -161,15 +162,14 @@ Tensor apply_turn(const Tensor& x, const Turn& turn) {
 }
 
 void check_scaling(const RopeScaling& s) {
-  check(s.factor > 0 && std::isfinite(s.factor) && s.original_positions > 0,
-        "[rope] the scaling's factor and original_positions must be finite and above 0, not {} and "
-        "{}",
-        s.factor, s.original_positions);
+  check_numbers("RopeScaling",
+                {{"factor", s.factor, above(0)},
+                 {"original_positions", static_cast<double>(s.original_positions), above(0)}});
   if (s.kind == RopeScaling::Kind::linear) return;
-  check(0 < s.low_freq_factor && s.low_freq_factor < s.high_freq_factor &&
-            std::isfinite(s.high_freq_factor),
-        "[rope] the scaling's low_freq_factor must be above 0 and below high_freq_factor, not {} "
-        "and {}",
+  check_numbers("RopeScaling", {{"high_freq_factor", s.high_freq_factor, above(0)},
+                                {"low_freq_factor", s.low_freq_factor, above(0)}});
+  check(s.low_freq_factor < s.high_freq_factor,
+        "[RopeScaling] low_freq_factor must be below high_freq_factor, not {} and {}",
         s.low_freq_factor, s.high_freq_factor);
 }
 
@@ -200,8 +200,7 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
     check_document_starts("rope", documents, x.dim(0), x.dim(1));
     documents = documents.clone();  // so that the caller may change it before backward
   }
-  check(options.base > 0 && std::isfinite(options.base),
-        "[rope] base must be finite and above 0, not {}", options.base);
+  check_numbers("RopeOptions", {{"base", options.base, above(0)}});
   if (options.scaling) check_scaling(*options.scaling);
   return apply_turn(x, {head_size, channels, turned, std::move(firsts), options.base,
                         options.scaling, options.back ? -1.0 : 1.0, std::move(documents)});

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 
 #include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
@@ -51,8 +50,7 @@ void first_of_lines(const T* x, const Axis& axis, std::int64_t k, std::int32_t* 
 SortResult first_sorted(std::string_view op, const Tensor& x, std::int64_t k, int dim,
                         bool descending) {
   const Axis axis(x.shape(), dim);
-  check(axis.n <= std::numeric_limits<std::int32_t>::max(), "[{}] dimension {} of {} is too long",
-        op, dim, x.shape());
+  check_indices_fit(op, x.shape(), dim);
   Tensor indices = Tensor::empty(x.shape().with(dim, k), DType::i32);
   auto* out = indices.mutable_data<std::int32_t>();
   dispatch_all(x.dtype(), [&](auto zero) {

@@ -4,17 +4,28 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/line_scale.h"
 #include "tapegrad/autograd/ops/marked_dims.h"
 
 namespace tapegrad {
 namespace {
 
-// Σ(x − mean)² / divisor in f64, as PyTorch has it. The dimensions stay.
-Tensor wide_variance(const Tensor& x, const std::vector<int>& dims, double divisor) {
-  const Tensor wide = x.to(DType::f64);
+// Σ(x − mean)² / divisor is variance·scale². The dimensions stay.
+struct WideVariance {
+  Tensor variance, scale;  // f64
+};
+
+// Computed in f64, as PyTorch has it, which holds the squares of f32. Those of f64 are of numbers
+// around 1.
+WideVariance wide_variance(const Tensor& x, const std::vector<int>& dims, double divisor) {
+  const bool as_is = x.dtype() == DType::f32;
+  const Tensor all = x.to(DType::f64);
+  const Tensor scale =
+      as_is ? Tensor::ones({}, DType::f64) : line_scale(all, marked_dims("var", x.shape(), dims));
+  const Tensor wide = as_is ? all : all / scale;
   Tensor centred = wide - mean(wide, dims, true);
   centred = centred - mean(centred, dims, true);  // which takes out the rounding of that mean
-  return sum(centred * centred, dims, true) / divisor;
+  return {sum(centred * centred, dims, true) / divisor, scale};
 }
 
 // The number of elements, less one if unbiased.
@@ -36,7 +47,8 @@ Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool ke
   const Tensor variance = apply(
       "var", {x},
       [=](Inputs in, Saved& saved) {
-        return wide_variance(saved.keep(in[0]), dims, divisor).to(in[0].dtype());
+        const auto [variance, scale] = wide_variance(saved.keep(in[0]), dims, divisor);
+        return (variance * scale * scale).to(in[0].dtype());
       },
       // The mean has no part in it: what would come through it is the sum of x − mean, which is 0.
       [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
@@ -53,13 +65,13 @@ Tensor stddev(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool
   const Tensor deviation = apply(
       "stddev", {x},
       [=](Inputs in, Saved& saved) {
-        const Tensor y = sqrt(wide_variance(saved.keep(in[0]), dims, divisor));
-        return saved.keep(y.to(in[0].dtype()));
+        const auto [variance, scale] = wide_variance(saved.keep(in[0]), dims, divisor);
+        return saved.keep((sqrt(variance) * scale).to(in[0].dtype()));
       },
       [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         const Tensor &from = saved[0], &y = saved[1], zero = eq(y, 0);
-        const Tensor slope = masked_fill(dy / masked_fill(y, zero, 1), zero, 0);
-        return {(from - mean(from, dims, true)) / divisor * slope};
+        const Tensor ratio = (from - mean(from, dims, true)) / masked_fill(y, zero, 1);
+        return {ratio * masked_fill(dy / divisor, zero, 0)};
       });
   return without_dims("stddev", deviation, x.shape(), dims, keepdim);
 }

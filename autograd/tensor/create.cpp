@@ -41,15 +41,6 @@ Tensor drawn(std::string_view name, const Shape& shape, DType dtype, const Draw&
   return t;
 }
 
-// The largest number that the integers of the dtype hold, and the smallest.
-std::pair<double, double> limits_of(DType dtype) {
-  if (dtype == DType::i32) return {2147483647.0, -2147483648.0};
-  if (dtype == DType::i64) return {9223372036854774784.0, -9223372036854775808.0};
-  if (dtype == DType::u8) return {255.0, 0.0};
-  if (dtype == DType::boolean) return {1.0, 0.0};
-  return {INFINITY, -INFINITY};
-}
-
 }  // namespace
 
 Tensor Tensor::arange(double begin, double end, double step, DType dtype) {
@@ -61,10 +52,11 @@ Tensor Tensor::arange(double begin, double end, double step, DType dtype) {
   const double count = std::ceil((end - begin) / step);
   check(count <= 0x1p44, "[arange] from {} to {} in steps of {} is too long", begin, end, step);
   const auto n = static_cast<std::int64_t>(count);
-  const auto [largest, smallest] = limits_of(dtype);
   const double last = begin + step * static_cast<double>(n - 1);
-  check(n == 0 || (std::max(begin, last) <= largest && std::min(begin, last) >= smallest),
-        "[arange] {} does not hold {} to {}", name_of(dtype), begin, last);
+  const bool truths = std::min(begin, last) >= 0 && std::max(begin, last) <= 1;
+  check(
+      n == 0 || (holds(dtype, begin) && holds(dtype, last) && (dtype != DType::boolean || truths)),
+      "[arange] {} does not hold {} to {}", name_of(dtype), begin, last);
   Tensor t = empty({n}, dtype);
   fill(t, [=](std::int64_t i) { return begin + static_cast<double>(i) * step; });
   return t;
@@ -75,6 +67,8 @@ Tensor Tensor::linspace(double first, double last, std::int64_t count, DType dty
         "[linspace] first {} and last {} must be finite", first, last);
   check(count >= 0, "[linspace] {} numbers", count);
   check(is_float(dtype), "[linspace] the numbers are f32 or f64, not {}", name_of(dtype));
+  check_holds("linspace", dtype, first);
+  check_holds("linspace", dtype, last);
   Tensor t = empty({count}, dtype);
   const double step = (last - first) / static_cast<double>(std::max<std::int64_t>(1, count - 1));
   // From the nearer end, so that both are exact.

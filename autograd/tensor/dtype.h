@@ -87,6 +87,19 @@ constexpr DType dtype_of<bool>() {
 // might track. Error for other pairs, naming the op and the remedy.
 DType promoted(std::string_view op, DType a, DType b);
 
+// True if the dtype has a number for `value`, cut to a whole one for integers. Of f32, infinities
+// and NaN are numbers, and what would be rounded to an infinity is none; bool takes all, since what
+// is not 0 is true.
+bool holds(DType dtype, double value);
+// Error, naming the op, the value and the dtype, unless it holds the value.
+void check_holds(std::string_view op, DType dtype, double value);
+// Every number that becomes an element goes through here: `value` as a T, after check_holds().
+template <class T>
+T number_as(std::string_view op, double value) {
+  check_holds(op, dtype_of<T>(), value);
+  return static_cast<T>(value);
+}
+
 // Calls f(float{}) or f(double{}): `dispatch(x.dtype(), [&](auto t) { using T = decltype(t); … })`.
 template <class F>
 decltype(auto) dispatch(DType dtype, F&& f) {

@@ -18,7 +18,7 @@ namespace tapegrad {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-// Writes the tensors (f32, f64, i32 or u8) in the order given. The file appears only when complete.
+// Writes the tensors, of any dtype, in the order given. The file appears only when complete.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata = {});
 

@@ -49,9 +49,10 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
   Tensor t = empty(shape, dtype);
   dispatch_all(dtype, [&](auto zero) {
     using T = decltype(zero);
+    const T number = number_as<T>("full", value);
     T* out = t.mutable_data<T>();
     parallel_for(t.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      std::fill(out + begin, out + end, static_cast<T>(value));
+      std::fill(out + begin, out + end, number);
     });
   });
   return t;

@@ -35,6 +35,7 @@ class Tensor {
   static Tensor ones(const Shape& shape, DType dtype = DType::f32) {
     return full(shape, 1.0, dtype);
   }
+  // Error if the dtype does not hold the value: check_holds().
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
   static Tensor scalar(double value, DType dtype = DType::f32) { return full({}, value, dtype); }
   // 0, 1, … from begin up to but not including end, in steps of `step`, which may be negative:

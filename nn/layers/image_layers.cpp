@@ -4,6 +4,7 @@
 #include <limits>
 #include <string_view>
 
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::nn {
@@ -73,7 +74,10 @@ BatchNorm::BatchNorm(const Params& p, std::int64_t channels, const BatchNormOpti
           p.buffer("running_var", {channels}, [=] { return Tensor::ones({channels}, p.dtype()); })),
       num_batches_tracked(
           p.buffer("num_batches_tracked", {}, [] { return Tensor::zeros({}, DType::i64); })),
-      options(how) {}
+      options(how) {
+  check_numbers("BatchNormOptions",
+                {{"eps", how.eps, at_least(0)}, {"momentum", how.momentum, from_to(0, 1)}});
+}
 
 Tensor BatchNorm::operator()(const Tensor& x, Mode mode) const {
   if (mode == Mode::evaluation) {

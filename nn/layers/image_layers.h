@@ -57,7 +57,7 @@ struct BatchNormOptions {
 struct BatchNorm {
   Tensor weight, bias;               // (C)
   Tensor running_mean, running_var;  // (C), buffers: 0 and 1 at first
-  Tensor num_batches_tracked;        // a scalar, i32, a buffer
+  Tensor num_batches_tracked;        // a scalar, i64, a buffer
   BatchNormOptions options;
   BatchNorm() = default;
   BatchNorm(const Params& p, std::int64_t channels, const BatchNormOptions& options = {});

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/nn/layers.h"
 
 namespace tapegrad::nn {
@@ -42,10 +43,9 @@ Tensor run_layers(std::string_view name, const Tensor& x,
 std::vector<RecurrentWeights> recurrent_weights(const Params& p, std::int64_t gates,
                                                 std::int64_t in, std::int64_t hidden,
                                                 const RecurrentOptions& options) {
-  check(options.layers > 0 && in > 0 && hidden > 0,
-        "[recurrent] {} layers of {} channels with {} inputs", options.layers, hidden, in);
-  check(options.dropout >= 0 && options.dropout <= 1,
-        "[recurrent] dropout must be in [0, 1], not {}", options.dropout);
+  check(in > 0 && hidden > 0, "[recurrent] {} channels with {} inputs", hidden, in);
+  check_numbers("RecurrentOptions", {{"layers", static_cast<double>(options.layers), at_least(1)},
+                                     {"dropout", options.dropout, from_to(0, 1)}});
   const Init init = kaiming_uniform(hidden);
   std::vector<RecurrentWeights> layers;
   const std::int64_t directions = options.bidirectional ? 2 : 1;

@@ -1,5 +1,7 @@
 #include "tapegrad/nn/layers/torch_attention.h"
 
+#include "tapegrad/base/number_rules.h"
+
 namespace tapegrad::nn {
 
 TorchAttention::TorchAttention(const Params& p, std::int64_t channels, int heads,
@@ -7,6 +9,7 @@ TorchAttention::TorchAttention(const Params& p, std::int64_t channels, int heads
     : n_head(heads), dropout(options.dropout) {
   check(heads > 0 && channels > 0 && channels % heads == 0,
         "[TorchAttention] {} heads do not divide {} channels evenly", heads, channels);
+  check_numbers("TorchAttentionOptions", {{"dropout", options.dropout, from_to(0, 1)}});
   const std::int64_t kdim = options.kdim.value_or(channels), vdim = options.vdim.value_or(channels);
   // PyTorch draws the output's weight and bias first, and sets the bias to 0 afterwards.
   out_proj = Linear(p / "out_proj", channels, channels, options.bias);

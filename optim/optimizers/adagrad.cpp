@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {
@@ -15,9 +16,12 @@ class AdagradRule : public Optimizer {
   using Options = AdagradOptions;
 
   explicit AdagradRule(const AdagradOptions& options) : options_(options) {
-    check_rules(options);
-    check(static_cast<float>(options.eps) > 0, "eps must be above 0, not {}",
-          options.eps);  // else 0/0
+    const float eps = static_cast<float>(options.eps);  // of 0, updates would be 0/0
+    check_numbers("AdagradOptions",
+                  {{"lr_decay", options.lr_decay, at_least(0)},
+                   {"initial_accumulator_value", options.initial_accumulator_value, at_least(0)},
+                   {"eps", eps, above(0)},
+                   {"weight_decay", options.weight_decay, at_least(0)}});
   }
 
   std::string_view name() const override { return kName; }

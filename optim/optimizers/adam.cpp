@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {
@@ -15,9 +16,11 @@ class AdamRule : public Optimizer {
   using Options = AdamOptions;
 
   explicit AdamRule(const AdamOptions& options) : options_(options) {
-    check_rules(options);
-    check(static_cast<float>(options.eps) > 0, "eps must be above 0, not {}",
-          options.eps);  // else 0/0
+    const float eps = static_cast<float>(options.eps);  // of 0, updates would be 0/0
+    check_numbers("AdamOptions", {{"beta1", options.beta1, from_to_below(0, 1)},
+                                  {"beta2", options.beta2, from_to_below(0, 1)},
+                                  {"eps", eps, above(0)},
+                                  {"weight_decay", options.weight_decay, at_least(0)}});
   }
 
   std::string_view name() const override { return kName; }

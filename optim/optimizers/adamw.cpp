@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {
@@ -30,9 +31,11 @@ class AdamWRule : public Optimizer {
   using Options = AdamWOptions;
 
   explicit AdamWRule(const AdamWOptions& options) : options_(options) {
-    check_rules(options);
     // With eps = 0, a parameter whose gradient was always 0 would be updated by 0/0.
-    check(options.eps > 0, "eps must be above 0, not {}", options.eps);
+    check_numbers("AdamWOptions", {{"beta1", options.beta1, from_to_below(0, 1)},
+                                   {"beta2", options.beta2, from_to_below(0, 1)},
+                                   {"eps", options.eps, above(0)},
+                                   {"weight_decay", options.weight_decay, at_least(0)}});
   }
 
   std::string_view name() const override { return kName; }

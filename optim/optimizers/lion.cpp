@@ -1,5 +1,6 @@
 #include "tapegrad/optim/optimizers/lion.h"
 
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {
@@ -12,7 +13,11 @@ class LionRule : public Optimizer {
   static constexpr std::string_view kName = "lion";
   using Options = LionOptions;
 
-  explicit LionRule(const LionOptions& options) : options_(options) { check_rules(options); }
+  explicit LionRule(const LionOptions& options) : options_(options) {
+    check_numbers("LionOptions", {{"beta1", options.beta1, from_to_below(0, 1)},
+                                  {"beta2", options.beta2, from_to_below(0, 1)},
+                                  {"weight_decay", options.weight_decay, at_least(0)}});
+  }
 
   std::string_view name() const override { return kName; }
   std::string_view title() const override { return "Lion"; }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/optim/clip.h"
 
@@ -139,9 +140,17 @@ class MuonRule : public Optimizer {
   using Options = MuonOptions;
 
   explicit MuonRule(const MuonOptions& options) : options_(options) {
-    check_rules(options);
     // The inverse of it is a float, too.
-    check(options.eps >= 1e-30, "eps must be at least 1e-30, not {}", options.eps);
+    check_numbers(
+        "MuonOptions",
+        {{"momentum", options.momentum, from_to_below(0, 1)},
+         {"momentum_warmup", static_cast<double>(options.momentum_warmup), from_to(0, 0x1p40)},
+         {"ns_steps", static_cast<double>(options.ns_steps), from_to(1, 99)},
+         {"weight_decay", options.weight_decay, at_least(0)},
+         {"ns_coefficients[0]", options.ns_coefficients[0], kAnyNumber},
+         {"ns_coefficients[1]", options.ns_coefficients[1], kAnyNumber},
+         {"ns_coefficients[2]", options.ns_coefficients[2], kAnyNumber},
+         {"eps", options.eps, at_least(1e-30)}});
   }
 
   std::string_view name() const override { return kName; }

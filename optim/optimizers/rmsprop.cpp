@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {
@@ -16,9 +17,11 @@ class RMSpropRule : public Optimizer {
   using Options = RMSpropOptions;
 
   explicit RMSpropRule(const RMSpropOptions& options) : options_(options) {
-    check_rules(options);
-    check(static_cast<float>(options.eps) > 0, "eps must be above 0, not {}",
-          options.eps);  // else 0/0
+    const float eps = static_cast<float>(options.eps);  // of 0, updates would be 0/0
+    check_numbers("RMSpropOptions", {{"alpha", options.alpha, from_to_below(0, 1)},
+                                     {"momentum", options.momentum, from_to_below(0, 1)},
+                                     {"eps", eps, above(0)},
+                                     {"weight_decay", options.weight_decay, at_least(0)}});
   }
 
   std::string_view name() const override { return kName; }

@@ -1,5 +1,6 @@
 #include "tapegrad/optim/optimizers/sgd.h"
 
+#include "tapegrad/base/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {
@@ -13,7 +14,8 @@ class SGDRule : public Optimizer {
   using Options = SGDOptions;
 
   explicit SGDRule(const SGDOptions& options) : options_(options) {
-    check_rules(options);
+    check_numbers("SGDOptions", {{"momentum", options.momentum, from_to_below(0, 1)},
+                                 {"weight_decay", options.weight_decay, at_least(0)}});
     check(!options.nesterov || options.momentum > 0, "nesterov needs a momentum above 0");
   }
 

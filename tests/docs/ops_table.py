@@ -31,10 +31,11 @@ and [recurrent_ops.h](../autograd/recurrent_ops.h).
 | bool, in C++ `DType::boolean` | `bool` | truth values: what comparisons give, and masks |
 
 Ops that need no gradient take integers and truth values, too: those that move elements, comparisons, `where`, sums,
-`argmax`, `max`, `min`, `sort`, `topk`, and `+`, `-` and `*`. Where two of them meet, the result has the later one of
+`cumsum`, `cumprod`, `argmax`, `max`, `min`, `sort`, `topk`, `abs`, `clamp`, `maximum`, `minimum`, and `+`, `-` and `*`. Where two of them meet, the result has the later one of
 bool, u8, i32 and i64, as in PyTorch. Sums are i64. There are differences from PyTorch:
 
-- A result that the dtype does not hold is an error that names the op and the numbers. PyTorch wraps around.
+- A result that the dtype does not hold is an error that names the op and the numbers. PyTorch wraps around. So is a number that does not
+  fit, as in `Tensor::full({{2}}, 1e10, DType::i32)`: PyTorch raises, too, but makes 255 of -1 in u8.
 - Integers and floats do not meet: `counts * x` is an error, and `counts.to(DType::f32) * x` works.
 - A tensor of one element without dimensions counts as any other: i32 and `Tensor::scalar(1, DType::i64)` give i64.
 - Indices that ops return are i32. Ids and indices that ops take are i32 or i64.

@@ -37,6 +37,13 @@ OPS = {
         lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), [[(2, 3, 5, 6)]]),
     "avg_pool1d(3,stride=2,padding=1)": (lambda x: F.avg_pool1d(x, 3, 2, 1), [[(2, 3, 7)]]),
     "adaptive_avg_pool2d(3x4)": (lambda x: F.adaptive_avg_pool2d(x, (3, 4)), [[(2, 3, 5, 9)], [(3, 2, 2)]]),
+    "conv_transpose1d(stride=2,padding=1,output_padding=1,dilation=2)": (
+        lambda *x: F.conv_transpose1d(*x, stride=2, padding=1, output_padding=1, dilation=2), [[(2, 3, 4), (3, 2, 3), (2,)], [(3, 4), (3, 2, 3), (2,)]]),
+    "adaptive_max_pool2d(3x4)": (lambda x: F.adaptive_max_pool2d(x, (3, 4)), [[(2, 3, 5, 9)], [(3, 2, 2)], [TIES]]),
+    "adaptive_max_pool1d(3)": (lambda x: F.adaptive_max_pool1d(x, 3), [[(2, 3, 7)], [(3, 2)]]),
+    "upsample_by(1.7)": (lambda x: F.interpolate(x, scale_factor=1.7), [[(2, 3, 3, 2)], [(1, 2, 4, 9)]]),
+    "upsample_by(0.6x2.3)": (lambda x: F.interpolate(x, scale_factor=(0.6, 2.3)), [[(2, 3, 3, 2)], [(1, 2, 4, 9)]]),
+    "upsample_by(1.7x0.6,bilinear)": (lambda x: F.interpolate(x, scale_factor=(1.7, 0.6), mode="bilinear"), [[(2, 3, 3, 2)], [(1, 2, 8, 9)]]),
     "upsample(6x4)": (lambda x: F.interpolate(x, size=(6, 4)), [[(2, 3, 3, 2)], [(1, 2, 4, 9)]]),
     "upsample(6x5,bilinear)": (lambda x: F.interpolate(x, size=(6, 5), mode="bilinear"), [[(2, 3, 3, 2)], [(1, 2, 8, 9)]]),
     "batch_norm": (lambda x, *p: F.batch_norm(x, None, None, *p, training=True),

@@ -161,15 +161,17 @@ TEST_CASE("a factor that clips multiplies the gradients of every optimiser", "[m
 TEST_CASE("options of these optimisers that mean nothing are errors that name them",
           "[more-optimizers]") {
   const NamedTensors named = TwoTensors().named();
-  CHECK_THROWS_WITH(Adam(named, {.beta1 = 1}), ContainsSubstring("adam_beta1"));
+  CHECK_THROWS_WITH(Adam(named, {.beta1 = 1}), ContainsSubstring("[AdamOptions] beta1"));
   CHECK_THROWS_WITH(Adam(named, {.eps = 0}), ContainsSubstring("eps must be above 0, not 0"));
   CHECK_THROWS_WITH(Adam(named, {.eps = 1e-60}), ContainsSubstring("eps must be above 0"));
   CHECK_THROWS_WITH(Adam(named, {.weight_decay = -1}), ContainsSubstring("weight_decay"));
-  CHECK_THROWS_WITH(RMSprop(named, {.alpha = -0.1}), ContainsSubstring("rmsprop_alpha"));
-  CHECK_THROWS_WITH(RMSprop(named, {.momentum = 1}), ContainsSubstring("rmsprop_momentum"));
-  CHECK_THROWS_WITH(Adagrad(named, {.lr_decay = -1}), ContainsSubstring("adagrad_lr_decay"));
+  CHECK_THROWS_WITH(RMSprop(named, {.alpha = -0.1}), ContainsSubstring("[RMSpropOptions] alpha"));
+  CHECK_THROWS_WITH(RMSprop(named, {.momentum = 1}),
+                    ContainsSubstring("[RMSpropOptions] momentum"));
+  CHECK_THROWS_WITH(Adagrad(named, {.lr_decay = -1}),
+                    ContainsSubstring("[AdagradOptions] lr_decay"));
   CHECK_THROWS_WITH(Adagrad(named, {.eps = 0}), ContainsSubstring("eps must be above 0"));
-  CHECK_THROWS_WITH(Lion(named, {.beta2 = 1}), ContainsSubstring("lion_beta2"));
+  CHECK_THROWS_WITH(Lion(named, {.beta2 = 1}), ContainsSubstring("[LionOptions] beta2"));
 }
 
 TEST_CASE("a gradient that is no number shows in Lion's weights", "[more-optimizers]") {

@@ -283,8 +283,9 @@ TEST_CASE("a gradient of zeros, or of no elements, changes nothing by Muon", "[m
 
 TEST_CASE("Muon options that mean nothing are errors that name them", "[muon]") {
   const NamedTensors w{{"w", Tensor::zeros({2, 2})}};
-  CHECK_THROWS_WITH(Muon(w, {.momentum = 1}), ContainsSubstring("muon_momentum"));
-  CHECK_THROWS_WITH(Muon(w, {.momentum_warmup = -1}), ContainsSubstring("muon_momentum_warmup"));
+  CHECK_THROWS_WITH(Muon(w, {.momentum = 1}), ContainsSubstring("[MuonOptions] momentum"));
+  CHECK_THROWS_WITH(Muon(w, {.momentum_warmup = -1}),
+                    ContainsSubstring("[MuonOptions] momentum_warmup"));
   CHECK_THROWS_WITH(Muon(w, {.ns_steps = 0}), ContainsSubstring("ns_steps"));
   CHECK_THROWS_WITH(Muon(w, {.eps = 0}), ContainsSubstring("eps"));
   CHECK_THROWS_WITH(Muon(w, {.weight_decay = -1}), ContainsSubstring("weight_decay"));

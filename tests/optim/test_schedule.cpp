@@ -122,9 +122,9 @@ TEST_CASE("a schedule that means nothing is an error that names it", "[schedule]
   };
   CHECK_NOTHROW(validate([](Schedule&) {}));
   CHECK_THROWS_WITH(validate([](Schedule& s) { s.learning_rate = -1; }),
-                    ContainsSubstring("learning rate"));
+                    ContainsSubstring("learning_rate"));
   CHECK_THROWS_WITH(validate([](Schedule& s) { s.learning_rate = std::nan(""); }),
-                    ContainsSubstring("learning rate"));
+                    ContainsSubstring("learning_rate"));
   CHECK_THROWS_WITH(
       validate([](Schedule& s) { s.min_lr = std::numeric_limits<double>::infinity(); }),
       ContainsSubstring("min_lr"));

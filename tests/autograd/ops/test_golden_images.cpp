@@ -51,6 +51,22 @@ const std::map<std::string, ImageOp>& image_ops() {
       {"adaptive_avg_pool2d(3x4)", one([](const Tensor& x) {
          return adaptive_avg_pool2d(x, {3, 4});
        })},
+      {"conv_transpose1d(stride=2,padding=1,output_padding=1,dilation=2)",
+       [](Inputs x) {
+         return conv_transpose1d(x[0], x[1], x[2],
+                                 {.stride = 2, .padding = 1, .output_padding = 1, .dilation = 2});
+       }},
+      {"adaptive_max_pool2d(3x4)", one([](const Tensor& x) {
+         return adaptive_max_pool2d(x, {3, 4});
+       })},
+      {"adaptive_max_pool1d(3)", one([](const Tensor& x) { return adaptive_max_pool1d(x, 3); })},
+      {"upsample_by(1.7)", one([](const Tensor& x) { return upsample_by(x, 1.7); })},
+      {"upsample_by(0.6x2.3)", one([](const Tensor& x) {
+         return upsample_by(x, {0.6, 2.3});
+       })},
+      {"upsample_by(1.7x0.6,bilinear)", one([](const Tensor& x) {
+         return upsample_by(x, {1.7, 0.6}, Upsample::bilinear);
+       })},
       {"upsample(6x4)", one([](const Tensor& x) {
          return upsample(x, {6, 4});
        })},

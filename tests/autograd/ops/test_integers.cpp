@@ -137,6 +137,50 @@ TEST_CASE("sums of integers are i64, and refuse to overflow", "[integers]") {
   CHECK(prod(wide({3, 4})).item() == 12);
 }
 
+TEST_CASE("running sums of integers are i64, and refuse to overflow", "[integers]") {
+  const std::int64_t large = (std::int64_t{1} << 53) + 1;
+  const Tensor sums = cumsum(wide({large, -1, 2}), 0);
+  CHECK(sums.to_vector<std::int64_t>() == std::vector<std::int64_t>{large, large - 1, large + 1});
+  CHECK(list(cumsum(truths({true, false, true}), 0)) == Numbers{1, 1, 2});
+  CHECK(cumsum(truths({true}), 0).dtype() == DType::i64);
+  CHECK(list(cumsum(ids({1, 2, 3, 4}).view({2, 2}), 0)) == Numbers{1, 2, 4, 6});
+  CHECK(list(cumsum(Tensor::full({3}, 200, DType::u8), 0)) == Numbers{200, 400, 600});
+  CHECK(cumsum(Tensor::zeros({0}, DType::i32), 0).shape() == Shape{0});
+  CHECK_THROWS_WITH(cumsum(wide({kMost, 1}), 0),
+                    ContainsSubstring("[cumsum] 9223372036854775807 and 1 give a number"));
+}
+
+TEST_CASE("abs, clamp, maximum and minimum take integers", "[integers]") {
+  CHECK(list(abs(ids({-3, 0, 4}))) == Numbers{3, 0, 4});
+  CHECK(abs(ids({-3})).dtype() == DType::i32);
+  CHECK(list(abs(Tensor::full({1}, 200, DType::u8))) == Numbers{200});
+  CHECK_THROWS_WITH(abs(wide({kLeast})), ContainsSubstring("[abs]"));
+  CHECK_THROWS_WITH(abs(truths({true})), ContainsSubstring("[abs] this op does not work in bool"));
+  CHECK(list(clamp(ids({-3, 1, 9}), 0, 4)) == Numbers{0, 1, 4});
+  CHECK(clamp(ids({-3}), 0, 4).dtype() == DType::i32);
+  CHECK(list(clamp(wide({-3, 9}), -INFINITY, 4)) == Numbers{-3, 4});
+  CHECK(list(clamp(wide({-3, 9}), 0, INFINITY)) == Numbers{0, 9});
+  CHECK(clamp(truths({true}), 0, 2).dtype() == DType::i64);
+  CHECK_THROWS_WITH(clamp(ids({1}), 0.5, 2), ContainsSubstring("0.5 is no number"));
+  CHECK_THROWS_WITH(clamp(Tensor::full({1}, 2, DType::u8), 0, 300), ContainsSubstring("300"));
+  const Tensor both = maximum(ids({1, 5}), wide({kMost, 2}));
+  CHECK(both.to_vector<std::int64_t>() == std::vector<std::int64_t>{kMost, 5});
+  CHECK(minimum(ids({1, 5}), wide({kMost, kLeast})).to_vector<std::int64_t>() ==
+        std::vector<std::int64_t>{1, kLeast});
+  CHECK(list(maximum(truths({true, false}), truths({false, false}))) == Numbers{1, 0});
+  CHECK(maximum(truths({true}), truths({false})).dtype() == DType::boolean);
+  CHECK(maximum(ids({1, 2}).view({2, 1}), ids({0, 3})).shape() == Shape{2, 2});
+  CHECK_THROWS_WITH(maximum(ids({1}), vector({1})), ContainsSubstring("[maximum] dtypes differ"));
+}
+
+TEST_CASE("sum_to of integers is i64, whatever there is to sum", "[integers]") {
+  CHECK(sum_to(truths({true, false}), {2}).dtype() == DType::i64);
+  CHECK(list(sum_to(truths({true, false}), {2})) == Numbers{1, 0});
+  CHECK(sum_to(truths({true, true}).view({1, 2}), {2}).dtype() == DType::i64);
+  CHECK(sum_to(truths({true, true}), {1}).item() == 2);
+  CHECK(sum_to(ids({1, 2}), {2}).dtype() == DType::i64);
+}
+
 TEST_CASE("integers are sorted, and their largest and smallest are found", "[integers]") {
   const std::int64_t large = std::int64_t{1} << 60;  // where f64 has only every 256th number
   const Tensor x = wide({large + 1, 5, large + 2, 5});

@@ -99,3 +99,27 @@ TEST_CASE("swiglu has second derivatives where up is as large as a number can be
     CHECK(second(op, {gate, up}, 1, 0, dtype, up, 1) == expected(gate == -1e30 ? 0 : slope * up));
   }
 }
+
+// PyTorch's values (2.14).
+TEST_CASE("smooth_l1_loss and huber_loss are parabolas where x is the target", "[extremes]") {
+  const auto curvature = [](double x, double y, const auto& loss) {
+    return second([&](Inputs in) { return loss(in[0], in[1]); }, {x, y}, 0, 0, DType::f64, 2.5, 1);
+  };
+  const auto smooth = [](double beta) {
+    return [=](const Tensor& x, const Tensor& y) {
+      return reshape(smooth_l1_loss(x, y, beta, Reduction::sum), {1});
+    };
+  };
+  const auto huber = [](const Tensor& x, const Tensor& y) {
+    return reshape(huber_loss(x, y, 0.5, Reduction::sum), {1});
+  };
+  CHECK(curvature(0.3, 0.3, smooth(1)) == 2.5);
+  CHECK(curvature(0.3, 0.3, smooth(0.5)) == 5);
+  CHECK(curvature(1.0, 0.75, smooth(0.5)) == 5);
+  CHECK(curvature(1.0, 0.5, smooth(0.5)) == 0);
+  CHECK(curvature(-2.0, 1.0, smooth(1)) == 0);
+  CHECK(curvature(0.3, 0.3, huber) == 2.5);
+  CHECK(curvature(1.0, 0.5, huber) == 0);
+  CHECK(second([&](Inputs in) { return smooth(0.5)(in[0], in[1]); }, {0.3, 0.3}, 0, 1, DType::f64,
+               2.5, 1) == -5);
+}

@@ -65,3 +65,40 @@ TEST_CASE("an element is read by its indices", "[create]") {
   CHECK_THROWS_WITH(x.at({1, 3, 0}), ContainsSubstring("index 3 in dimension 1 of (2, 3, 4)"));
   CHECK_THROWS_WITH(x.at({1, 2}), ContainsSubstring("2 indices for an element"));
 }
+
+TEST_CASE("a number that the dtype does not hold is an error with op, number and dtype",
+          "[create]") {
+  const auto full = [](double value, DType dtype) {
+    return Tensor::full({1}, value, dtype).item();
+  };
+  CHECK_THROWS_WITH(full(1e10, DType::i32), "[full] i32 does not hold 10000000000");
+  CHECK_THROWS_WITH(full(NAN, DType::i64), "[full] i64 does not hold nan");
+  CHECK_THROWS_WITH(full(INFINITY, DType::i64), "[full] i64 does not hold inf");
+  CHECK_THROWS_WITH(full(0x1p63, DType::i64), ContainsSubstring("i64 does not hold"));
+  CHECK_THROWS_WITH(full(300, DType::u8), "[full] u8 does not hold 300");
+  CHECK_THROWS_WITH(full(-1, DType::u8), "[full] u8 does not hold -1");
+  CHECK_THROWS_WITH(full(1e300, DType::f32), ContainsSubstring("f32 does not hold 1e+300"));
+  CHECK_THROWS_WITH(Tensor::scalar(256, DType::u8), ContainsSubstring("u8 does not hold 256"));
+  CHECK(full(2.7, DType::i32) == 2);
+  CHECK(full(-2.7, DType::i32) == -2);
+  CHECK(full(255.9, DType::u8) == 255);
+  CHECK(full(-0x1p63, DType::i64) == -0x1p63);
+  CHECK(full(2.5, DType::boolean) == 1);
+  CHECK(full(INFINITY, DType::f32) == INFINITY);
+  CHECK(full(1e-300, DType::f32) == 0);
+  CHECK(full(3.4028235e38, DType::f32) == static_cast<double>(3.4028235e38F));
+  Tensor whole = Tensor::zeros({1}, DType::i32), few = Tensor::zeros({1}, DType::u8);
+  const Tensor mask = Tensor::ones({1}, DType::boolean), real = Tensor::zeros({1});
+  CHECK_THROWS_WITH(fill(whole, 1e10), ContainsSubstring("10000000000"));
+  CHECK_THROWS_WITH(masked_fill(few, mask, 300), "[masked_fill] u8 does not hold 300");
+  CHECK_THROWS_WITH(masked_fill(real, mask, -1e300), "[masked_fill] f32 does not hold -1e+300");
+  CHECK_THROWS_WITH(clamp(real, -1, 1e300), "[clamp] f32 does not hold 1e+300");
+  CHECK_THROWS_WITH(few + 300, ContainsSubstring("300 is no number of a tensor of u8"));
+  CHECK_THROWS_WITH(Tensor::arange(0, 5e9, 1e9, DType::i32),
+                    ContainsSubstring("[arange] i32 does not hold 0 to"));
+  CHECK_THROWS_WITH(Tensor::arange(0, 1e300, 1e299), ContainsSubstring("f32 does not hold"));
+  CHECK_THROWS_WITH(Tensor::linspace(0, 1e300, 3), "[linspace] f32 does not hold 1e+300");
+  // As operands of f32, they are infinite, as in PyTorch.
+  CHECK((real + 1e300).item() == INFINITY);
+  CHECK((real < 1e300).item() == 1);
+}

@@ -169,8 +169,9 @@ TEST_CASE("recurrent layers name what does not fit", "[recurrent]") {
   const nn::Params p(rng);
   const nn::LSTM net(p / "a", 3, 4);
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape); };
-  CHECK_THROWS_WITH(nn::GRU(p / "b", 3, 4, {.layers = 0}), ContainsSubstring("[recurrent] 0 lay"));
-  CHECK_THROWS_WITH(nn::GRU(p / "c", 3, -4), ContainsSubstring("layers of -4 channels"));
+  CHECK_THROWS_WITH(nn::GRU(p / "b", 3, 4, {.layers = 0}),
+                    ContainsSubstring("[RecurrentOptions] layers"));
+  CHECK_THROWS_WITH(nn::GRU(p / "c", 3, -4), ContainsSubstring("-4 channels"));
   CHECK_THROWS_WITH(nn::GRU(p / "d", 3, 4, {.dropout = 1.5}), ContainsSubstring("not 1.5"));
   CHECK_THROWS_WITH(net(zeros({5, 3})), ContainsSubstring("[LSTM] x (5, 3) is not of rank 3"));
   CHECK_THROWS_WITH(net(zeros({5, 2, 7})), ContainsSubstring("[linear] x (5, 2, 7)"));

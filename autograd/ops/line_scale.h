@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops/marked_dims.h"
+
+namespace tapegrad {
+
+// A power of two for each line of x, f64, along the marked dimensions: the one below its largest
+// |element|, or 1 if that is 0 or no finite number. Division by it is exact but for denormals, and
+// squares of what it leaves stay in the range. The dimensions keep a size of 1.
+inline Tensor line_scale(const Tensor& x, const std::vector<bool>& marked) {
+  Tensor scale = Tensor::zeros(kept_shape(x.shape(), marked, true), DType::f64);
+  const BroadcastPlan plan = plan_broadcast("line_scale", x.shape(), scale.shape());
+  const double* in = x.data<double>();
+  auto* largest = scale.mutable_data<double>();
+  parallel_for(1, 1, [&](std::int64_t, std::int64_t) {  // which a dry run leaves out
+    const std::int64_t stride = plan.dims.back().b_stride;
+    detail::walk_rows(plan, 0, x.numel(), [=](auto ix, auto is, auto begin, auto end) {
+      for (std::int64_t k = 0; k < end - begin; ++k) {
+        double& most = largest[is + k * stride];
+        const double v = std::abs(in[ix + k]);
+        if (v > most || std::isnan(v)) most = v;
+      }
+    });
+    for (std::int64_t i = 0; i < scale.numel(); ++i) {
+      const bool usable = largest[i] > 0 && std::isfinite(largest[i]);
+      largest[i] = usable ? std::ldexp(1.0, std::ilogb(largest[i])) : 1;
+    }
+  });
+  return scale;
+}
+
+}  // namespace tapegrad
