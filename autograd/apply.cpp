@@ -84,7 +84,7 @@ class Recording {
     for (const Tensor& t : outputs) {
       for (const Tensor& input : inputs_) {
         check(!t.defined() || !input.defined() || input.id() != t.id(),
-              "[{}] the forward returned one of its inputs: return its alias()", name_);
+              "[{}] the forward returned one of its inputs: return its detach()", name_);
       }
       step_->add_output(t);
     }

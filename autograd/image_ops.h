@@ -104,7 +104,8 @@ struct BatchNormResult {
 // element.
 BatchNormResult batch_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                            double eps = 1e-5);
-// The same with a mean and a variance that are given, (C): for evaluation. They are constants.
+// The same with a mean and a variance that are given, (C): for evaluation. They are constants:
+// Error if a live tape tracks them.
 Tensor batch_norm_with(const Tensor& x, const Tensor& mean, const Tensor& var,
                        const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 // The same with the mean and the variance of each group of C / groups channels of each of the N (Wu

@@ -46,7 +46,7 @@ struct KlDivOptions {
 Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options = {});
 
 struct NllLossOptions {
-  Tensor weight = {};  // (V), of the classes; it gets no gradient
+  Tensor weight = {};  // (V), of the classes; Error if a live tape tracks it
   std::int32_t ignore_index = -100;
   Reduction reduction = Reduction::mean;  // the mean divides by the sum of the targets' weights
 };
@@ -71,14 +71,14 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, double delta = 1,
 // Losses of a margin, with max(0, z) of derivative 0 at 0 and at NaN. Targets are 1 or −1, else
 // Error, and broadcast. Error for Reduction::batchmean.
 
-// x where the target is 1, else max(0, margin − x).
+// x where the target is 1, else max(0, margin − x). Error if a live tape tracks the target.
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin = 1,
                             Reduction reduction = Reduction::mean);
 // max(0, −target·(first − second) + margin): 1 asks for a larger first. They have one shape.
 Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tensor& target,
                            double margin = 0, Reduction reduction = Reduction::mean);
 // With the cosine of a and b (…, C) along C: 1 − cos where the target (…) is 1, else
-// max(0, cos − margin).
+// max(0, cos − margin). Error if a live tape tracks the target.
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target,
                              double margin = 0, Reduction reduction = Reduction::mean);
 struct TripletMarginOptions {

@@ -156,8 +156,8 @@ inline Tensor operator*(double a, const Tensor& b) { return scalar_like(b, a) * 
 inline Tensor operator/(double a, const Tensor& b) { return scalar_like(b, a) / b; }
 
 // In place: a's own elements change, and with them those of every tensor that shares a's data. b
-// broadcasts to a's shape. These are not recorded: where a live tape tracks a or b, they are an
-// Error. To update a parameter by hand, end the tape first, or hold a TapePause.
+// broadcasts to a's shape. These are not recorded: where a live tape tracks b, a, or what a is a
+// view of, they are an Error. To update by hand, end the tape first, or hold a TapePause.
 Tensor& operator+=(Tensor& a, const Tensor& b);
 Tensor& operator-=(Tensor& a, const Tensor& b);
 Tensor& operator*=(Tensor& a, const Tensor& b);

@@ -81,7 +81,11 @@ struct TapeRecord {
   std::unordered_map<std::uint64_t, Tensor> leaves;
 
   bool tracks(const Tensor& t) const {
-    return t.defined() && (t.requires_grad() || results.contains(t.id()) || leaves.count(t.id()));
+    return t.defined() && (t.requires_grad() || has_used(t.id()));
+  }
+  // True for the ids of results and of the tracked tensors that made them.
+  bool has_used(std::uint64_t id) const {
+    return results.contains(id) || leaves.find(id) != leaves.end();
   }
   Needs needs_of(Inputs inputs) const;
   // The recipe for t as it is now, or null.

@@ -298,7 +298,7 @@ void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& opt
     leaf.zero_grad();  // so that the sum is ours alone and can be added to in place
     // A gradient that somebody else can see (a seed, another leaf's) must not be shared by grad().
     if (!sum.defined() && !gradient.sole_owner()) {
-      gradient = live_tapes().somebody_records() ? gradient * 1.0 : gradient.clone();
+      gradient = gradient.clone();
     }
     accumulate(sum, gradient);
     leaf.set_grad(sum);

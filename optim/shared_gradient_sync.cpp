@@ -108,7 +108,7 @@ Shape SharedGradientSync::shape_of(const Fragment& f) const {
 Tensor SharedGradientSync::slice_of(Place place) const {
   const Fragment& f = at(place);
   const Tensor& whole = parameters_[f.parameter].second;
-  return whole.view({whole.numel()}).rows(f.begin, f.end).view(shape_of(f));
+  return whole.detach().view({whole.numel()}).rows(f.begin, f.end).view(shape_of(f));
 }
 
 void SharedGradientSync::round(int active, const Backward& backward) {

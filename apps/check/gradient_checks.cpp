@@ -60,7 +60,7 @@ void move(Tensor x, const Tensor& start, const Tensor& v, double h) {
 // rounding.
 GradientCheck check_slope(const Subject& subject, const std::string& name, const Tensor& x,
                           const Tensor& grad, const GradientCheckOptions& options, Rng& rng) {
-  const Tensor start = x.clone();
+  const Tensor start = x.detach().clone();
   Tensor v = Tensor::empty(x.shape(), DType::f64);
   rng.normal(std::span(v.mutable_data<double>(), static_cast<std::size_t>(v.numel())), 0,
              1 / std::sqrt(static_cast<double>(v.numel())));

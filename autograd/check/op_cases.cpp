@@ -28,6 +28,8 @@ void add_unary(Cases& cases) {
     }
   };
   each("neg", normal, neg);
+  each("clone", normal, [](const Tensor& x) { return x.clone(); });
+  each("to(f64)", normal, [](const Tensor& x) { return x.to(DType::f64); });
   each("exp", normal, exp);
   each("expm1", normal, expm1);
   each("log", positive, log);
@@ -169,6 +171,9 @@ void add_shapes(Cases& cases) {
   const Cases lines = {
       {"reshape", {{2, 6}}, normal, [](In x) { return reshape(x[0], {3, -1}); }},
       {"reshape", {{1, 1}}, normal, [](In x) { return reshape(x[0], {}); }},
+      {"view", {{2, 6}}, normal, [](In x) { return x[0].view({3, -1}); }},
+      {"rows", {{4, 3}}, normal, [](In x) { return x[0].rows(1, 3); }},
+      {"rows", {{2, 0}}, normal, [](In x) { return x[0].rows(1, 2); }},
       {"transpose", {{2, 3}}, normal, [](In x) { return transpose(x[0], 0, 1); }},
       {"permute", {{2, 3, 4}}, normal, [](In x) { return permute(x[0], {2, 0, 1}); }},
       {"permute", {{2, 0, 4}}, normal, [](In x) { return permute(x[0], {2, 0, 1}); }},

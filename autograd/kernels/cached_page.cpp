@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/half.h"
 
 #ifdef __F16C__
@@ -102,6 +103,8 @@ CachedPage::CachedPage(std::int64_t channels, std::int64_t capacity, DType dtype
 
 void CachedPage::store(std::int64_t at, std::int64_t count, const Tensor& keys,
                        const Tensor& values, std::int64_t row) {
+  check_untracked("CachedPage::store", "keys", keys);
+  check_untracked("CachedPage::store", "values", values);
   const auto store_as = [&](auto element, auto number) {
     using E = decltype(element);
     using T = decltype(number);

@@ -44,7 +44,7 @@ class CachedPage {
   std::size_t bytes() const { return bytes_; }
 
   // Stores row `row`, and those behind it, of keys and values (rows, C) at `count` positions from
-  // `at` on.
+  // `at` on. Error if a live tape tracks keys or values.
   void store(std::int64_t at, std::int64_t count, const Tensor& keys, const Tensor& values,
              std::int64_t row);
   // The keys and the values of `count` positions from `at` on, as attention reads them, become

@@ -9,6 +9,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/number_rules.h"
 
 namespace tapegrad {
@@ -211,6 +212,8 @@ Tensor batch_norm_with(const Tensor& x, const Tensor& mean, const Tensor& var, c
                        const Tensor& bias, double eps) {
   check_channels("batch_norm", x, {mean, var, weight, bias});
   check(mean.defined() && var.defined(), "[batch_norm] the mean or the variance is missing");
+  check_untracked("batch_norm_with", "mean", mean);
+  check_untracked("batch_norm_with", "var", var);
   return batch_norm_op(x, weight, bias, eps, {mean.to(DType::f64), var.to(DType::f64)});
 }
 

@@ -16,13 +16,13 @@ Tensor elu(const Tensor& x, double alpha) {
 // An alias ends gradients.
 Tensor hardtanh(const Tensor& x, double low, double high) {
   check(low <= high, "[hardtanh] low {} is above high {}", low, high);
-  return where(logical_or(x <= low, x >= high), clamp(x.alias(), low, high), x);
+  return where(logical_or(x <= low, x >= high), clamp(x.detach(), low, high), x);
 }
 
 Tensor hardsigmoid(const Tensor& x) {
   const auto line = [](const Tensor& v) { return (v + 3.0) / 6.0; };
   const Tensor inside = logical_and(x > -3.0, x < 3.0);
-  return where(inside, line(x), line(clamp(x.alias(), -3, 3)));
+  return where(inside, line(x), line(clamp(x.detach(), -3, 3)));
 }
 
 Tensor normalize(const Tensor& x, double p, int dim, double eps) {

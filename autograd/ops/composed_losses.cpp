@@ -8,6 +8,7 @@
 #include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/loss_rows.h"
+#include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/number_rules.h"
 
 namespace tapegrad {
@@ -42,8 +43,8 @@ void check_signs(std::string_view op, const Tensor& target, const Shape& losses)
   }
 }
 
-// max(0, z), with a derivative of 0 at 0 and, unlike relu, at NaN. An alias ends gradients.
-Tensor above_margin(const Tensor& z) { return where(z > 0, z, relu(z.alias())); }
+// max(0, z), with a derivative of 0 at 0 and, unlike relu, at NaN.
+Tensor above_margin(const Tensor& z) { return where(z > 0, z, relu(z.detach())); }
 
 }  // namespace
 
@@ -73,6 +74,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOpt
         log_probs.shape());
   const std::int64_t classes = log_probs.dim(-1);
   const Tensor& weight = options.weight;
+  check_untracked("nll_loss", "weight", weight);
   check(!weight.defined() || weight.shape() == Shape{classes},
         "[nll_loss] weight {} does not fit {} classes", weight.defined() ? weight.shape() : Shape(),
         classes);
@@ -99,6 +101,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOpt
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin,
                             Reduction reduction) {
   check_numbers("hinge_embedding_loss", {{"margin", margin, kAnyNumber}});
+  check_untracked("hinge_embedding_loss", "target", target);
   check_signs("hinge_embedding_loss", target, x.shape());
   return reduced_loss("hinge_embedding_loss", where(target > 0, x, above_margin(margin - x)),
                       reduction);
@@ -120,6 +123,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
   check_numbers(op, {{"margin", margin, kAnyNumber}});
   check(a.shape() == b.shape() && a.rank() >= 1,
         "[{}] shapes differ, or have no dimension: {} and {}", op, a.shape(), b.shape());
+  check_untracked(op, "target", target);
   check_signs(op, target, a.shape().without(-1));
   // x/√(Σx² + 1e-12): the square of one more element.
   const auto direction = [](const Tensor& x) {

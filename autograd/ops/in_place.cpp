@@ -1,16 +1,24 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/step.h"
+#include "tapegrad/autograd/tensor/tracked.h"
 
 namespace tapegrad {
 namespace {
 
-void check_unseen(std::string_view op, const Tensor& t) {
-  live_tapes().for_each_recording([&](const TapeRecord& tape) {
-    check(!tape.tracks(t),
+void check_unseen(std::string_view op, const Tensor& a, const Tensor& b) {
+  for (const Tensor& t : {a, b}) {
+    check(!is_tracked(t),
           "[{}] a live tape tracks a tensor of shape {}, and in-place ops are not recorded: write "
           "a = a + b, or change it while a TapePause lives",
           op, t.shape());
+  }
+  live_tapes().for_each_recording([&](const TapeRecord& tape) {
+    check(
+        !tape.has_used(a.base_id()),
+        "[{}] a tensor of shape {} is a view of one that a live tape tracks, and in-place ops are "
+        "not recorded: change it while a TapePause lives, or change a clone() of it",
+        op, a.shape());
   });
 }
 
@@ -33,8 +41,7 @@ Tensor& in_place(std::string_view op, Tensor& a, const Tensor& b, const F& f,
         name_of(a.dtype()), name_of(b.dtype()));
   const BroadcastPlan plan = plan_broadcast(op, a.shape(), b.shape());
   check(plan.shape == a.shape(), "[{}] {} does not broadcast to {}", op, b.shape(), a.shape());
-  check_unseen(op, a);
-  check_unseen(op, b);
+  check_unseen(op, a, b);
   if (!is_float(a.dtype())) {
     const Tensor result = whole(a, b);
     check(result.dtype() == a.dtype(), "[{}] {} does not hold the result, of {}", op,

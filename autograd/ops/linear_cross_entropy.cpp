@@ -186,7 +186,7 @@ std::int64_t checked_classes(std::string_view op, const Tensor& x, const Weight&
 // A gradient that forward has made, times dy. At the end of a model dy is 1, which saves a pass.
 Tensor times(const Tensor& gradient, const Tensor& dy) {
   if (!gradient.defined()) return {};
-  return dy.item() == 1 ? gradient.alias() : gradient * dy;
+  return dy.item() == 1 ? gradient.detach() : gradient * dy;
 }
 
 }  // namespace

@@ -302,7 +302,7 @@ Tensor max(const Tensor& x) {
 }
 
 Tensor argmax(const Tensor& x, int dim) {
-  if (x.rank() == 0) return argmax(x.view({1}), dim);
+  if (x.rank() == 0) return argmax(x.detach().view({1}), dim);
   dim = axis_index("argmax", x.shape(), dim);
   return first_largest("argmax", x, dim);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tapegrad/autograd/packed/weight_layouts.h"
+#include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 
@@ -133,6 +134,7 @@ PackedMatrix::PackedMatrix(const StoredTensor& from, const StoredType& as)
     : type_(&as), layout_(packed::find_layout(as.name)) {
   check(from.shape().rank() == 2 && from.shape().numel() > 0, "{} of shape {} is no matrix",
         from.label(), from.shape());
+  check_untracked("PackedMatrix", from.label(), from.in_memory());
   out_ = from.shape()[0], in_ = from.shape()[1];
   check(can_pack(as, in_), "{}: rows of {} elements cannot be packed as {}", from.label(), in_,
         as.name);

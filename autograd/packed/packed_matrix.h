@@ -28,7 +28,7 @@ class PackedMatrix {
   // The rows of a matrix as type `as`, which all threads read and convert, some rows at a time; one
   // that is transposed is widened first if it becomes blocks. Errors, which begin with the label of
   // `from`: it is no matrix, or empty; `as` has no packed form, or its blocks do not fill the rows;
-  // a value is no number, or does not fit; reading fails.
+  // a value is no number, or does not fit; reading fails; a live tape tracks the tensor.
   PackedMatrix(const StoredTensor& from, const StoredType& as);
   ~PackedMatrix();
   PackedMatrix(const PackedMatrix&) = delete;

@@ -57,7 +57,9 @@ StoredTensor::StoredTensor(const Tensor& t, std::string label)
             std::memcpy(to, bytes_of(t).data() + offset, bytes);
             return true;
           },
-          std::move(label)) {}
+          std::move(label)) {
+  in_memory_ = t;
+}
 
 bool StoredTensor::read(std::uint64_t offset, std::byte* to, std::size_t bytes) const {
   return offset <= bytes_ && bytes <= bytes_ - offset && (bytes == 0 || read_(offset, to, bytes));

@@ -32,6 +32,8 @@ class StoredTensor {
   const Shape& shape() const { return shape_; }
   std::uint64_t bytes() const { return bytes_; }
   const std::string& label() const { return label_; }
+  // The tensor that has these elements; undefined for those of a file.
+  const Tensor& in_memory() const { return in_memory_; }
   bool is_transposed() const { return transposed_; }  // its bytes are those of the other order
   // False if reading fails, or if there are no such bytes.
   [[nodiscard]] bool read(std::uint64_t offset, std::byte* to, std::size_t bytes) const;
@@ -63,6 +65,7 @@ class StoredTensor {
   Read read_;
   std::string label_;
   std::uint64_t bytes_;
+  Tensor in_memory_;
   bool transposed_ = false;
 };
 

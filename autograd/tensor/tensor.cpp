@@ -24,7 +24,7 @@ Tensor Tensor::make(const Shape& shape, DType dtype, std::shared_ptr<Storage> st
   impl->shape = shape;
   impl->numel = shape.numel();
   impl->dtype = dtype;
-  impl->id = ++last_id;
+  impl->id = impl->base_id = ++last_id;
   impl->offset = offset;
   impl->storage = std::move(storage);
   return Tensor(std::move(impl));
@@ -33,8 +33,8 @@ Tensor Tensor::make(const Shape& shape, DType dtype, std::shared_ptr<Storage> st
 std::uint64_t Tensor::newest_id() { return last_id; }
 
 Tensor Tensor::with_id(std::uint64_t id) const {
-  Tensor t = alias();
-  t.get().id = id;
+  Tensor t = detach();
+  t.get().id = t.get().base_id = id;
   return t;
 }
 
@@ -120,30 +120,25 @@ Shape infer_shape(const Shape& shape, std::int64_t numel) {
   return known.with(unknown, numel / rest);
 }
 
-Tensor Tensor::view(const Shape& wanted) const {
-  const Shape shape = infer_shape(wanted, numel());
-  check(shape.numel() == numel(), "[reshape] {} has {} elements, {} has {}", this->shape(), numel(),
-        shape, shape.numel());
-  return make(shape, dtype(), get().storage, get().offset);
+Tensor Tensor::share(const Shape& shape, std::int64_t first) const {
+  return make(shape, dtype(), get().storage,
+              get().offset + static_cast<std::size_t>(first) * size_of(dtype()));
 }
 
-Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
-  check(rank() > 0, "a scalar has no rows");
-  check(begin >= 0 && begin <= end && end <= dim(0), "rows {} to {} do not exist in {}", begin, end,
-        shape());
-  const std::int64_t row = shape().without(0).numel();
-  return make(shape().with(0, end - begin), dtype(), get().storage,
-              get().offset + static_cast<std::size_t>(begin * row) * size_of(dtype()));
+Tensor Tensor::unrecorded_view(const Shape& shape, std::int64_t first) const {
+  Tensor view = share(shape, first);
+  view.get().base_id = base_id();
+  return view;
 }
 
-Tensor Tensor::clone() const {
+Tensor Tensor::unrecorded_clone() const {
   Tensor copy = empty(shape(), dtype());
   if (numel() > 0) std::memcpy(copy.get().storage->data, raw(dtype()), bytes());
   return copy;
 }
 
-Tensor Tensor::to(DType wanted) const {
-  if (wanted == dtype()) return clone();
+Tensor Tensor::unrecorded_to(DType wanted) const {
+  if (wanted == dtype()) return unrecorded_clone();
   Tensor result = empty(shape(), wanted);
   dispatch_all(dtype(), [&](auto from) {
     dispatch_all(wanted, [&](auto to) {

@@ -18,10 +18,11 @@ namespace tapegrad {
 class Rng;
 
 // A handle on shared, contiguous, row-major data. Copying a Tensor copies the handle; two handles
-// of the same tensor have the same id. Ops make new tensors; only mutable_data() changes one. A
-// Tensor knows nothing of the tape.
+// of the same tensor have the same id. Ops make new tensors; only mutable_data() changes one.
 //
-// There are no strides. view(), rows() and alias() share the data; everything else copies.
+// There are no strides. view(), rows() and detach() share the data; everything else copies. A
+// gradient flows through view(), rows(), clone(), to() and the subscripts, which tapes record as
+// they record ops. It ends at detach(), and where a TapePause lives.
 class Tensor {
  public:
   // No tensor: an absent bias, a gradient that does not exist. Anything but defined() is an Error,
@@ -87,6 +88,8 @@ class Tensor {
   // The same data under a given id: for a tensor that is computed again in place of one that is
   // gone.
   Tensor with_id(std::uint64_t id) const;
+  // The id of the tensor that view() and rows() have made this one from; without them, its own.
+  std::uint64_t base_id() const { return get().base_id; }
 
   // The elements. Error if T is not the dtype. T is float, double, int32_t, int64_t, uint8_t or
   // bool. The bytes of a tensor of bool, 0 or 1, may also be read as uint8_t.
@@ -133,16 +136,19 @@ class Tensor {
   bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8,
                 bool equal_nan = false) const;
 
-  // A new tensor that shares the data under another shape with as many elements. No tape tracks it;
-  // the op `reshape` is recorded. One size may be -1: it is computed from the others.
+  // A new tensor that shares the data under another shape with as many elements. One size may be
+  // -1: it is computed from the others. Recorded, as the op `reshape`.
   Tensor view(const Shape& shape) const;
-  // Rows [begin, end) of the first dimension, sharing the data.
+  // Rows [begin, end) of the first dimension, sharing the data. Recorded.
   Tensor rows(std::int64_t begin, std::int64_t end) const;
-  // A new tensor on the same data: PyTorch's detach().
-  Tensor alias() const { return view(shape()); }
+  // A new tensor on the same data that no tape tracks: gradients end here. Where it is written to,
+  // backward of an op that has saved the data is an Error, as in PyTorch.
+  Tensor detach() const { return share(shape(), 0); }
+  // Recorded: a copy that gets no gradient is detach().clone().
   Tensor clone() const;
   // Converted; a clone if it has that dtype already. To bool, what is not 0 is 1. Elsewhere, values
-  // are cut to whole numbers, and must fit.
+  // are cut to whole numbers, and must fit. Recorded from floats to floats; the gradient is
+  // converted back.
   Tensor to(DType dtype) const;
   // True if no other handle and no other tensor can see the data, so that it may be reused in
   // place.
@@ -189,7 +195,7 @@ class Tensor {
     std::int64_t numel = 0;
     DType dtype = DType::f32;
     bool requires_grad = false;
-    std::uint64_t id = 0;
+    std::uint64_t id = 0, base_id = 0;
     std::size_t offset = 0;  // bytes from the start of the storage
     std::shared_ptr<Storage> storage;
     std::shared_ptr<Impl> grad;
@@ -199,6 +205,12 @@ class Tensor {
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   static Tensor make(const Shape& shape, DType dtype, std::shared_ptr<Storage> storage,
                      std::size_t offset);
+  // A new tensor of this shape on the data from element `first` on.
+  Tensor share(const Shape& shape, std::int64_t first) const;
+  // The same as a view: its base is this one's.
+  Tensor unrecorded_view(const Shape& shape, std::int64_t first) const;
+  Tensor unrecorded_clone() const;
+  Tensor unrecorded_to(DType dtype) const;
   void* raw(DType expected) const {
     const Impl& impl = get();
     check(impl.dtype == expected, "expected a tensor of {}, not of {}", name_of(expected),

@@ -18,7 +18,7 @@ namespace tapegrad::nn {
 // last, and a state is (2·layers, B, H), the two directions of a layer side by side. The result has
 // the last state: to train on a long text in pieces, give it to the next call. What it was computed
 // from is not known to the next Tape, so gradients end there (truncated backpropagation); inside of
-// one tape, an alias() of it ends them.
+// one tape, a detach() of it ends them.
 
 struct RecurrentOptions {
   std::int64_t layers = 1;

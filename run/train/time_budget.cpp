@@ -26,7 +26,7 @@ class Untouched {
   explicit Untouched(const Task& task) : task_(task), batches_(task.batches.state()) {
     if (task.dropout != nullptr) dropout_ = task.dropout->state();
     for (const auto& [name, parameter] : task.params.parameters()) {
-      values_.emplace_back(parameter, parameter.clone());
+      values_.emplace_back(parameter, parameter.detach().clone());
     }
   }
   Untouched(const Untouched&) = delete;

@@ -58,7 +58,7 @@ TEST_CASE("outputs that are made again give the gradients of those that are kept
       Tape tape;
       const Grads again = tape.gradient(linear(cheap(), p.w), {p.x, p.w}, {.seeds = {seed}});
       // The same in two parts, with the output as a leaf in between, which is kept.
-      const Tensor leaf = cheap().alias().set_requires_grad();
+      const Tensor leaf = cheap().detach().set_requires_grad();
       Tape second;
       const Grads behind = second.gradient(linear(leaf, p.w), {leaf, p.w}, {.seeds = {seed}});
       Tape first;
@@ -94,8 +94,8 @@ TEST_CASE("derivatives of any order go through outputs that are made again", "[c
     const Tensor measure = sum(gradient_of(p.x));
     const double slope = sum(outer.gradient(measure, {p.x})[0] * direction).item();
     const double h = 1e-5;
-    const double up = sum(gradient_of((p.x + direction * h).alias().set_requires_grad())).item();
-    const double down = sum(gradient_of((p.x - direction * h).alias().set_requires_grad())).item();
+    const double up = sum(gradient_of((p.x + direction * h).detach().set_requires_grad())).item();
+    const double down = sum(gradient_of((p.x - direction * h).detach().set_requires_grad())).item();
     CHECK(slope == Approx((up - down) / (2 * h)).epsilon(1e-7));
   }
 }

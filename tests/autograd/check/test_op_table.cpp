@@ -26,7 +26,7 @@ Tensor unrecorded_cube(const Tensor& x) {
       "test.unrecorded_cube", {x},
       [](Inputs in, Saved& saved) { return saved.keep(in[0]) * in[0] * in[0]; },
       [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        return {dy * (saved[0] * saved[0] * 3).clone()};
+        return {dy * (saved[0] * saved[0] * 3).detach()};
       });
 }
 
