@@ -34,7 +34,7 @@ std::optional<evaluation::Evaluation> evaluate(const Options& o) {
                                     .checkpoint = o.checkpoint,
                                     .weights = o.weights,
                                     .cache = o.cache,
-                                    .limit = run::evaluation_limit(o.limit, 0)->batches,
+                                    .limit = run::evaluation_limit(o.limit, 1)->batches,
                                     .weight_bytes = weight_bytes,
                                     .against = o.against};
     return evaluation::run_tasks(o.tasks, call, std::move(opened));

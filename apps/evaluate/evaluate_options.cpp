@@ -147,7 +147,7 @@ std::optional<EvaluateOptions> parse_options(const cli::Call& call) {
   const bool named = o.limit == "auto" || o.limit == "none";
   cli::as_usage([&] {
     check(!named, "--limit: '{}' is not all or a number of batches", o.limit);
-    run::evaluation_limit(o.limit, 0);
+    run::evaluation_limit(o.limit, 1);
   });
   cli::use_compute(o.compute);
   return o;

@@ -54,7 +54,7 @@ run::WindowOptions windows_of(const EvaluateOptions& o, const run::OpenedModel& 
       .batch_size = o.batch_size,
       .block_size = o.block_size.value_or(model.training_length.value_or(longest)),
       .stride = o.stride,
-      .limit = *run::evaluation_limit(o.limit, 0),
+      .limit = *run::evaluation_limit(o.limit, 1),
       .cache = o.cache};
   check(windows.block_size <= longest,
         "--block-size {} is more than the {} tokens that the model can see", windows.block_size,

@@ -165,7 +165,7 @@ void Options::validate() const {
       fail("{}: {}", option, error.what());
     }
   };
-  check_text("--final-eval", [&] { run::evaluation_limit(passes.final_eval, 0); });
+  check_text("--final-eval", [&] { run::evaluation_limit(passes.final_eval, 1); });
   check_text("--bandwidth", [&] { run::parse_bandwidth(extras.bandwidth); });
   check_text("--latency", [&] { run::parse_latency(extras.latency); });
   const run::PreferenceOptions usual;

@@ -96,8 +96,8 @@ struct PassOptions {
       "text that --sample-interval continues; with --batches epochs, also continued greedily after "
       "each pass");
     t("final_eval", o.final_eval,
-      "share of the validation split in the last evaluation: all, none, N batches, or auto (at "
-      "most a tenth of the training's time)",
+      "share of the validation split in the last evaluation: all, none, N batches, or auto (a "
+      "fifth as many batches as the training had)",
       {.value = "auto|all|none|N", .lasting = Lasting::call});
   }
 };

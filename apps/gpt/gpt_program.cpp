@@ -10,6 +10,7 @@
 #include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
 #include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/models/chat_template_of.h"
@@ -182,10 +183,16 @@ run::RunHeader Program::about() const {
 void Program::finish(run::Report& report) const {
   const std::string what = "evaluating the validation split";
   report.working(what);
-  const auto limit = run::evaluation_limit(plan_.passes.final_eval, report.training_seconds());
+  const run::OptimizerOptions& o = plan_.optimizer;
+  const double tokens = static_cast<double>(o.batch_size * plan_.text.block_size);
+  const auto limit = run::evaluation_limit(
+      plan_.passes.final_eval,
+      run::automatic_batches(
+          static_cast<double>(report.iteration() * o.gradient_accumulation_steps),
+          tokens * nn::summary(gpt_.config, plan_.text.block_size).flops()));
   std::optional<run::TextLoss> loss;
   if (limit) {
-    const run::WindowOptions windows{.batch_size = plan_.optimizer.batch_size,
+    const run::WindowOptions windows{.batch_size = o.batch_size,
                                      .block_size = plan_.text.block_size,
                                      .limit = *limit,
                                      .on_progress = [&](double share, double left) {

@@ -86,7 +86,7 @@ int print_evaluation(const Options& o) {
   run::read_options(path, run::read_config(path, run::kGPTFormat), stored);
   const run::Text text = run::text_of_run(folder.out_dir, run::kGPTFormat, stored.text.source());
   const auto limit =
-      run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 0);
+      run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 1);
   if (!limit) cli::usage_error("--eval-only and --final-eval none leave nothing to do");
   if (stored.prefers()) {
     cli::usage_error(

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/samples.h"
@@ -53,10 +52,11 @@ run::SideCosts Program::side_costs() const {
   costs.evaluation =
       batch / ranks *
       static_cast<double>(run::evaluation_batches(data_, plan, plan_.evaluation.eval_iters));
-  if (const auto limit = run::evaluation_limit(plan_.passes.final_eval, 60 * minutes)) {
-    const auto batches = std::min(all, limit->batches.value_or(all));
-    costs.end = std::min(batch * static_cast<double>(batches),
-                         limit->seconds.value_or(std::numeric_limits<double>::infinity()));
+  if (const auto limit = run::evaluation_limit(plan_.passes.final_eval, all)) {
+    costs.end = batch * static_cast<double>(std::min(all, limit->batches.value_or(all)));
+    // See automatic_batches: how many steps there will be is not known yet.
+    if (plan_.passes.final_eval == "auto")
+      costs.end = std::min(costs.end, std::max(2.0, 6 * minutes));
   }
   if (plan_.call.sample) {
     costs.end += static_cast<double>(std::size(kSampleHeadings)) * text.seconds(kSampleTokens);

@@ -52,6 +52,7 @@ class Server::Thread : public http::Handler {
         talk_port_(options.talk_port),
         runs_(options.runs, options.folders),
         at_each_read_(options.at_each_read),
+        finish_time_(options.patience ? *options.patience : kFinishTime),
         listener_(listener_options(options), *this) {
     read_files();
     look_for_runs();
@@ -70,15 +71,15 @@ class Server::Thread : public http::Handler {
   void finish() {
     const auto told = std::make_shared<std::promise<bool>>();
     auto pages = told->get_future();
-    const auto end = std::chrono::steady_clock::now() + kFinishTime;
+    const auto begin = std::chrono::steady_clock::now();
     listener_.run([this, told] {
       runs_.end_training();
       read_rest();
       told->set_value(!streams_.empty());
     });
     // A page that gets this event asks for the list once more.
-    if (pages.wait_until(end) == std::future_status::ready && pages.get()) {
-      std::this_thread::sleep_until(end);
+    if (pages.wait_until(begin + finish_time_) == std::future_status::ready && pages.get()) {
+      std::this_thread::sleep_until(begin + kFinishTime);
     }
   }
 
@@ -203,7 +204,7 @@ class Server::Thread : public http::Handler {
   }
 
   void read_rest() {
-    const auto end = std::chrono::steady_clock::now() + kFinishTime / 2;
+    const auto end = std::chrono::steady_clock::now() + finish_time_ / 2;
     bool more = true;
     while (more && std::chrono::steady_clock::now() < end) {
       more = false;
@@ -239,6 +240,7 @@ class Server::Thread : public http::Handler {
   int talk_port_;
   RunList runs_;
   std::function<void()> at_each_read_;
+  std::chrono::milliseconds finish_time_;  // how long reading the last lines may take
   std::size_t next_run_ = 0;
   bool more_ = false, changed_ = false;  // of the runs before the next one
   std::set<http::Connection*> streams_;

@@ -23,7 +23,8 @@ struct ServerOptions {
   bool or_next_port = true;                         // the next free one if it is taken
   int talk_port = 0;                                // of a model to talk to; 0: any that is free
   std::function<void()> at_each_read = {};          // in the server's thread; for tests
-  // How long who sends a request, or takes an answer, may be about it [http::Limits]; for tests.
+  // How long who sends a request, or takes an answer, may be about it [http::Limits], and how long
+  // finish() may read [half a second]; for tests.
   std::optional<std::chrono::seconds> patience = {};
 };
 

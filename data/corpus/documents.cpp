@@ -10,47 +10,6 @@
 namespace tapegrad::data {
 namespace {
 
-std::size_t bytes_of(const std::vector<std::string_view>& documents) {
-  return std::accumulate(documents.begin(), documents.end(), std::size_t{0},
-                         [](std::size_t sum, std::string_view d) { return sum + d.size(); });
-}
-
-// Which documents are for validation; nothing if they cannot be divided.
-std::vector<bool> draw_documents(const std::vector<std::string_view>& documents,
-                                 double val_fraction, Rng& rng) {
-  const std::size_t all = bytes_of(documents);
-  // Rounded, so that one of ten equal documents is a tenth.
-  const auto share = [&](double part) {
-    return static_cast<std::size_t>(part * static_cast<double>(all) + 0.5);
-  };
-  const std::size_t wanted = share(val_fraction), least = share(val_fraction / 2);
-  const std::size_t most = all - share((1 - val_fraction) / 2);
-  std::vector<bool> chosen(documents.size());
-  std::vector<std::size_t> rest;
-  std::size_t bytes = 0;
-  for (const std::int64_t drawn : rng.randperm(std::ssize(documents))) {
-    const auto i = static_cast<std::size_t>(drawn);
-    if (bytes + documents[i].size() <= wanted) {
-      chosen[i] = true;
-      bytes += documents[i].size();
-    } else if (bytes < least) {
-      rest.push_back(i);
-    }
-  }
-  const auto smaller = [&](std::size_t a, std::size_t b) {
-    return documents[a].size() < documents[b].size();
-  };
-  std::stable_sort(rest.begin(), rest.end(), smaller);
-  for (const std::size_t i : rest) {
-    if (bytes >= least || bytes + documents[i].size() > most) break;
-    chosen[i] = true;
-    bytes += documents[i].size();
-  }
-  const bool all_or_none = bytes == 0 || bytes == all;  // all: shares are rounded
-  if (all_or_none || bytes < least) chosen.clear();
-  return chosen;
-}
-
 // The documents, of which one may be cut, before and after a byte of the text.
 DocumentSplit cut_at(std::string_view text, const std::vector<std::string_view>& documents,
                      std::size_t byte) {
@@ -88,12 +47,47 @@ std::vector<std::string_view> cut_documents(std::string_view text,
   return documents;
 }
 
+std::vector<bool> draw_documents(std::span<const std::size_t> sizes, double val_fraction,
+                                 Rng& rng) {
+  if (sizes.size() < 2) return {};
+  const std::size_t all = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+  // Rounded, so that one of ten equal documents is a tenth.
+  const auto share = [&](double part) {
+    return static_cast<std::size_t>(part * static_cast<double>(all) + 0.5);
+  };
+  const std::size_t wanted = share(val_fraction), least = share(val_fraction / 2);
+  const std::size_t most = all - share((1 - val_fraction) / 2);
+  std::vector<bool> chosen(sizes.size());
+  std::vector<std::size_t> rest;
+  std::size_t bytes = 0;
+  for (const std::int64_t drawn : rng.randperm(std::ssize(sizes))) {
+    const auto i = static_cast<std::size_t>(drawn);
+    if (bytes + sizes[i] <= wanted) {
+      chosen[i] = true;
+      bytes += sizes[i];
+    } else if (bytes < least) {
+      rest.push_back(i);
+    }
+  }
+  const auto smaller = [&](std::size_t a, std::size_t b) { return sizes[a] < sizes[b]; };
+  std::stable_sort(rest.begin(), rest.end(), smaller);
+  for (const std::size_t i : rest) {
+    if (bytes >= least || bytes + sizes[i] > most) break;
+    chosen[i] = true;
+    bytes += sizes[i];
+  }
+  const bool all_or_none = bytes == 0 || bytes == all;  // all: shares are rounded
+  if (all_or_none || bytes < least) chosen.clear();
+  return chosen;
+}
+
 DocumentSplit split_documents(std::string_view text, const std::vector<std::string_view>& documents,
                               double val_fraction, Rng& rng) {
   check(val_fraction > 0 && val_fraction < 1, "[corpus] a validation part of {} is not in (0, 1)",
         val_fraction);
-  std::vector<bool> chosen;
-  if (documents.size() > 1) chosen = draw_documents(documents, val_fraction, rng);
+  std::vector<std::size_t> sizes;
+  for (const std::string_view document : documents) sizes.push_back(document.size());
+  const std::vector<bool> chosen = draw_documents(sizes, val_fraction, rng);
   if (chosen.empty()) {
     return cut_at(text, documents, split_text(text, 1 - val_fraction).train.size());
   }

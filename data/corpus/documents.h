@@ -31,11 +31,15 @@ struct DocumentSplit {
   bool whole = true;                         // no document was cut in two
 };
 
-// Draws documents of `text` for validation until they have `val_fraction` of all bytes; one that
-// would make it more is passed over. While they have less than half of that, the smallest one that
-// is left follows, if the training part keeps half of its share. One document, or documents of
-// which one has nearly all the text, cannot be divided in this way: the last part of the text
-// is for validation then, cut where split_text cuts it.
+// Draws documents of these sizes for validation until they have `val_fraction` of all bytes; one
+// that would make it more is passed over. While they have less than half of that, the smallest one
+// that is left follows, if the training part keeps half of its share. True for each document that
+// is for validation; empty if they cannot be divided: one document, or documents of which one has
+// nearly all the text.
+std::vector<bool> draw_documents(std::span<const std::size_t> sizes, double val_fraction, Rng& rng);
+
+// The documents of `text` as draw_documents divides them. If they cannot be divided, the last part
+// of the text is for validation, cut where split_text cuts it.
 DocumentSplit split_documents(std::string_view text, const std::vector<std::string_view>& documents,
                               double val_fraction, Rng& rng);
 

@@ -14,7 +14,7 @@ namespace tapegrad::data {
 namespace {
 
 constexpr std::size_t kReadChunk = std::size_t{1} << 18;
-// Texts pack to a tenth, logs to a fiftieth.
+// Texts pack to a tenth, logs to a fiftieth. A file that unpacks to more than this is a bomb.
 constexpr std::int64_t kMostTimes = 100, kLeastBomb = std::int64_t{16} << 20;
 
 // A file that grows while it is read ends where it ended at first.
@@ -67,12 +67,10 @@ std::optional<std::string> other_kind(std::string_view begin) {
 
 TextFile::TextFile(const std::filesystem::path& path, const CorpusOptions& options,
                    std::int64_t room)
-    : path_(path),
-      options_(options),
-      name_(path.string()),
+    : name_(path.string()),
       room_(room),
       most_(options.max_bytes),
-      usual_(room),
+      most_unpacked_(room),
       why_most_(options.why_max.empty() ? "" : ", " + options.why_max) {
   if (is_stdin(path)) {
     bytes_ = std::make_unique<StdinBytes>();
@@ -81,7 +79,8 @@ TextFile::TextFile(const std::filesystem::path& path, const CorpusOptions& optio
     check(file->size() <= static_cast<std::uint64_t>(room),
           "[corpus] '{}' has {} bytes, but the whole corpus may have {}{} and has {} already: {}",
           name_, file->size(), most_, why_most_, most_ - room_, kWithoutLimit);
-    usual_ = std::max(kLeastBomb, kMostTimes * static_cast<std::int64_t>(file->size()));
+    packed_ = static_cast<std::int64_t>(file->size());
+    most_unpacked_ = std::max(kLeastBomb, kMostTimes * packed_);
     bytes_ = std::move(file);
   }
   bytes_ = unpacked(std::move(bytes_), name_);
@@ -110,7 +109,10 @@ std::string_view TextFile::next() {
         "[corpus] '{}' has more than {} bytes of text, but the whole corpus may have {}{} and has "
         "{} already: {}",
         name_, room_, most_, why_most_, most_ - room_, kWithoutLimit);
-    if (before_ + std::ssize(chunk_) > usual_) check_bomb();
+    check(before_ + std::ssize(chunk_) <= most_unpacked_,
+          "[corpus] '{}' has {} bytes and unpacks to more than {}, as no text does: if all of that "
+          "is wanted, unpack it first",
+          name_, packed_, most_unpacked_);
     if (!begun_) continue;
     given_ = fault_ ? 0 : check_text();
     if (ended_ && before_ + std::ssize(chunk_) == 0) fault_ = "is empty";
@@ -121,16 +123,6 @@ std::string_view TextFile::next() {
     if (given_ > 0) return std::string_view(chunk_).substr(0, given_);
   }
   return {};
-}
-
-// Reads a file that unpacks to more than texts do once to its end, so that one without room is
-// refused before its text takes all the memory that a text may have.
-void TextFile::check_bomb() {
-  usual_ = room_;
-  TextFile whole(path_, options_, room_);
-  whole.usual_ = room_;
-  while (!whole.next().empty()) {
-  }
 }
 
 // The bytes of chunk_ that are whole characters, unless there is a fault.

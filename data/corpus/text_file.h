@@ -36,13 +36,11 @@ class TextFile {
 
  private:
   std::size_t check_text();
-  void check_bomb();
 
-  std::filesystem::path path_;
-  CorpusOptions options_;
   std::string name_;
   std::int64_t room_, most_;
-  std::int64_t usual_;  // bytes of text above which check_bomb() is due
+  std::int64_t packed_ = 0;     // bytes of the file
+  std::int64_t most_unpacked_;  // bytes of text that a file of this size may have
   std::string why_most_;
   std::unique_ptr<Bytes> bytes_;
   std::string chunk_;        // the result of next(), and the beginning of a character behind it

@@ -55,7 +55,6 @@ class Report {
   void text(std::string_view piece) { terminal_.text(std::string(piece)); }  // of a sample
   // Prints where the run is, and the commands that may follow.
   void next_steps();
-  double training_seconds() const { return progress_.seconds; }
   std::int64_t iteration() const { return progress_.iteration; }
   void stopped();
 

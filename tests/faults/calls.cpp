@@ -21,14 +21,13 @@ std::vector<Fault> all_of(Call kind) {
   return all;
 }
 
-// One fault for each call that changes something, and for some of the others. All kinds have their
-// turns.
+// One fault for every second call that changes something, and for some of the others. All kinds
+// have their turns.
 std::vector<Fault> some_of(Call kind, std::size_t& turn) {
-  constexpr std::size_t kOfOthers = 8;
-  ++turn;
-  if (!changes(kind) && turn % kOfOthers != 0) return {};
+  const std::size_t stride = changes(kind) ? 2 : 16;
+  if (++turn % stride != 0) return {};
   const std::vector<Fault> all = all_of(kind);
-  return {all[turn / (changes(kind) ? 1 : kOfOthers) % all.size()]};
+  return {all[turn / stride % all.size()]};
 }
 
 std::string where_of(const Job& job, const Outcome& outcome) {

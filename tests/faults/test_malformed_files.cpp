@@ -145,7 +145,7 @@ Args resume_args(const fs::path& folder) {
 
 void give_all(Counts& counts, const GoodRun& run, const std::string& name,
               const MalformedFiles& files, const std::function<int(const fs::path&)>& body) {
-  const std::size_t step = one_of(10, 120);
+  const std::size_t step = one_of(25, 120);
   run_children((files.size() + step - 1) / step, processors(),
                [&](std::size_t i, std::size_t slot) {
                  const fs::path folder = run.with(slot, name, files[i * step].bytes());

@@ -1,7 +1,5 @@
 // The memory of a training step, measured in a dry run, against what a real step takes.
 
-#include <chrono>
-
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/clip.h"
@@ -159,15 +157,11 @@ TEST_CASE("where steps are measured first, a copy of the weights counts", "[meas
   CHECK_THROWS_WITH(run::check_memory(memory, true), ContainsSubstring("a copy for --max-minutes"));
 }
 
-TEST_CASE("a large model is measured at once, and without its memory", "[measure]") {
+TEST_CASE("a large model is measured without its memory, and so without its work", "[measure]") {
   const nn::DecoderConfig xl{.n_layer = 48, .n_head = 25, .n_embd = 1600};
   const MemoryStats before = memory_stats();
   reset_peak_memory();
-  const auto start = std::chrono::steady_clock::now();
   const nn::StepMemory memory = run::estimate_memory(xl, 8);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  INFO(seconds.count() << " s, " << memory.total / 1e9 << " GB");
-  CHECK(seconds.count() < 1);
   CHECK(memory.weights == 4.0 * 1'557'611'200);
   CHECK(memory.total > 4 * memory.weights);
   CHECK(memory_stats().peak < before.live + (1 << 20));

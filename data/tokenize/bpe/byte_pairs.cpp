@@ -16,7 +16,8 @@ void BytePairs::encode(std::string_view piece, std::vector<Token>& out) const {
   if (piece.size() <= TokenMerges::kMostShort) {
     std::array<Token, TokenMerges::kMostShort> start;
     std::transform(piece.begin(), piece.end(), start.begin(), token_of);
-    return merges_.apply({start.data(), piece.size()}, out);
+    merges_.apply({start.data(), piece.size()}, out);
+    return;
   }
   std::vector<Token> start(piece.size());
   std::transform(piece.begin(), piece.end(), start.begin(), token_of);

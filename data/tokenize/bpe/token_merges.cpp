@@ -19,23 +19,20 @@ Token TokenMerges::merged(Merge pair) const {
   return made == kNone ? -1 : token_of(made);
 }
 
-void TokenMerges::apply(std::span<const Token> start, std::vector<Token>& out) const {
-  if (start.size() <= kMostShort) {
-    apply_short(start, out);
-  } else {
-    apply_long(start, out);
-  }
+std::size_t TokenMerges::apply(std::span<const Token> start, std::vector<Token>& out) const {
+  return start.size() <= kMostShort ? apply_short(start, out) : apply_long(start, out);
 }
 
-void TokenMerges::apply_short(std::span<const Token> start, std::vector<Token>& out) const {
+std::size_t TokenMerges::apply_short(std::span<const Token> start, std::vector<Token>& out) const {
   std::array<Token, kMostShort> tokens;
   std::array<Made, kMostShort> next;  // next[i]: what tokens i and i + 1 make
-  std::size_t n = start.size();
+  std::size_t n = start.size(), looks = n;
   std::copy(start.begin(), start.end(), tokens.begin());
   for (std::size_t i = 0; i + 1 < n; ++i) {
     next[i] = made_of({tokens[i], tokens[i + 1]});
   }
   while (n > 1) {
+    looks += n - 1;
     auto* const best =
         std::min_element(next.begin(), next.begin() + (n - 1),
                          [](Made left, Made right) { return rank_of(left) < rank_of(right); });
@@ -55,13 +52,14 @@ void TokenMerges::apply_short(std::span<const Token> start, std::vector<Token>& 
     }
   }
   out.insert(out.end(), tokens.begin(), tokens.begin() + n);
+  return looks;
 }
 
 // Gives the result of apply_short() in less time: keeps the positions of each rank, and applies
 // the merges of the least rank from left to right. Where training has made the merges, a merge
 // creates pairs for later ones alone. In a file they may be in any order: then an earlier one goes
 // first, and the rest of the positions wait.
-void TokenMerges::apply_long(std::span<const Token> start, std::vector<Token>& out) const {
+std::size_t TokenMerges::apply_long(std::span<const Token> start, std::vector<Token>& out) const {
   check(start.size() < TokenChain::kNone, "[tokenizer] a word of {} characters is too long",
         start.size());
   TokenChain chain;
@@ -78,9 +76,11 @@ void TokenMerges::apply_long(std::span<const Token> start, std::vector<Token>& o
     if (made != kNone) places[rank_of(made)].push_back(p);
   };
   for (TokenChain::Position p = 0; p < chain.size(); ++p) note(p);
+  std::size_t looks = start.size();
   while (!places.empty()) {
     auto node = places.extract(places.begin());
     Positions& positions = node.mapped();
+    looks += positions.size();
     if (!std::is_sorted(positions.begin(), positions.end())) {
       std::sort(positions.begin(), positions.end());
     }
@@ -102,6 +102,7 @@ void TokenMerges::apply_long(std::span<const Token> start, std::vector<Token>& o
   for (TokenChain::Position p = 0; p != TokenChain::kNone; p = chain.next(p)) {
     out.push_back(chain.token(p));
   }
+  return looks;
 }
 
 }  // namespace tapegrad::data

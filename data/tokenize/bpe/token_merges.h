@@ -25,8 +25,9 @@ class TokenMerges {
   Token merged(Merge pair) const;
 
   // Appends what becomes of `start`: while any pair can merge, the merge that goes first is applied
-  // at its leftmost position. Takes linear time, nearly, where training made the merges.
-  void apply(std::span<const Token> start, std::vector<Token>& out) const;
+  // at its leftmost position. Takes linear time, nearly, where training made the merges. Returns
+  // its work: how many positions were looked at, over all merges.
+  std::size_t apply(std::span<const Token> start, std::vector<Token>& out) const;
 
   // Up to this many tokens, searching all of them for each merge is faster than keeping lists.
   static constexpr std::size_t kMostShort = 32;
@@ -40,8 +41,8 @@ class TokenMerges {
   static Rank rank_of(Made made) { return static_cast<Rank>(made >> 32); }
   Made made_of(Merge pair) const;
 
-  void apply_short(std::span<const Token> start, std::vector<Token>& out) const;
-  void apply_long(std::span<const Token> start, std::vector<Token>& out) const;
+  std::size_t apply_short(std::span<const Token> start, std::vector<Token>& out) const;
+  std::size_t apply_long(std::span<const Token> start, std::vector<Token>& out) const;
 
   NumberMap made_;  // by pair_key()
 };

@@ -152,8 +152,7 @@ std::string Preparation::end_of_text() const {
 
 // Finds a document that the tokenizer cannot cut before any is encoded, if it is known.
 void Preparation::survey() {
-  PreparedPieces pieces(options_, end_of_text(), known_ ? cut_for(*known_) : data::cut_anywhere(),
-                        std::nullopt);
+  PreparedPieces pieces(options_, end_of_text(), known_ ? cut_for(*known_) : data::cut_anywhere());
   ProgressLine progress(terminal_, "reading", 0);
   for (PartPiece piece; pieces.next(piece);) {
     if (options_.tokenizer == "char") characters_.add(piece.text);
@@ -170,7 +169,9 @@ void Preparation::survey() {
           path_.string());
     begin_anew();
   }
-  if (options_.val.empty()) survey_.divide(options_.val_fraction.value_or(kValFraction));
+  if (options_.val.empty()) {
+    survey_.divide(options_.val_fraction.value_or(kValFraction), options_.seed);
+  }
   check(options_.format == data::TokenFormat::nanogpt || options_.shard_tokens > 0 ||
             std::max(most_tokens(0), most_tokens(1)) <= data::kMostLlmcTokens,
         "--shard-tokens 0: a file of llm.c's has at most {0} tokens, and {1} might have more: give "
@@ -219,7 +220,7 @@ data::Tokenizer Preparation::make_tokenizer() {
 data::Tokenizer Preparation::learn(std::int64_t vocab_size) {
   const data::Tokenizer gpt2 = data::Tokenizer::gpt2();  // whose pieces are the same
   const data::PieceCut cut{[&](std::string_view text) { return gpt2.last_cut(text); }};
-  PreparedPieces pieces(options_, end_of_text(), cut, survey_.cut);
+  PreparedPieces pieces(options_, end_of_text(), cut, survey_.division);
   data::PieceCounts counts;
   ProgressLine progress(terminal_, "counting words", survey_.bytes);
   for (PartPiece piece; pieces.next(piece);) {
@@ -235,7 +236,7 @@ data::Tokenizer Preparation::learn(std::int64_t vocab_size) {
 }
 
 void Preparation::encode(const data::Tokenizer& tokenizer) {
-  PreparedPieces pieces(options_, end_of_text(), cut_for(tokenizer), survey_.cut);
+  PreparedPieces pieces(options_, end_of_text(), cut_for(tokenizer), survey_.division);
   PieceEncoding::Files files;
   const auto on_shard = [&](const data::ShardInfo& shard) {
     write_state(path_, state_);
@@ -247,7 +248,7 @@ void Preparation::encode(const data::Tokenizer& tokenizer) {
         path_, static_cast<DataPartName>(i), options_, data::bits_for(tokenizer.vocab_size()),
         alone ? 0 : options_.shard_tokens, state_.parts[i], on_shard);
   }
-  PieceEncoding encoding(pieces, tokenizer, files, survey_.cut || !options_.val.empty());
+  PieceEncoding encoding(pieces, tokenizer, files, survey_.division.cut || !options_.val.empty());
   ProgressLine progress(terminal_, "encoding", survey_.bytes);
   while (encoding.step()) {
     progress.at(encoding.bytes());

@@ -1,13 +1,16 @@
 #include "tapegrad/run/corpus/prepare/prepare_corpus.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "tapegrad/data/corpus/documents.h"
 #include "tapegrad/run/corpus/text_data.h"
 
 namespace tapegrad::run {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
+constexpr std::uint64_t kDrawStream = 2;  // behind the seed: train-gpt draws documents from it
 
 std::unique_ptr<data::DocumentStream> stream_of(const std::vector<std::string>& paths,
                                                 const PrepareOptions& o,
@@ -31,23 +34,38 @@ std::vector<std::filesystem::path> paths_of(const std::vector<std::string>& path
   return result;
 }
 
-// Draws are for many documents: of a few, none may be drawn, or all.
-void Survey::divide(double val_fraction) {
-  const auto wanted = val_fraction * static_cast<double>(bytes);
-  const auto val = static_cast<double>(parts[1].bytes);
-  if (val >= wanted / 2 && val <= wanted * 2 && parts[0].bytes > 0) return;
+void Survey::divide(double val_fraction, std::uint64_t seed) {
+  if (documents <= kMostTogether) {
+    Rng draws(seed + kDrawStream, Rng::Kind::philox);
+    division.is_val = data::draw_documents(sizes, val_fraction, draws);
+    if (!division.is_val.empty()) {
+      parts[0] = parts[1] = {};
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        Part& part = parts[division.is_val[i] ? 1 : 0];
+        ++part.documents;
+        part.bytes += static_cast<std::int64_t>(sizes[i]);
+      }
+      return;
+    }
+  } else {
+    // One that has most of the text may have been drawn, or not.
+    const auto wanted = val_fraction * static_cast<double>(bytes);
+    const auto val = static_cast<double>(parts[1].bytes);
+    if (val >= wanted / 2 && val <= wanted * 2 && parts[0].bytes > 0) return;
+  }
+  std::optional<std::int64_t>& cut = division.cut;
   cut = static_cast<std::int64_t>((1 - val_fraction) * static_cast<double>(bytes));
   parts[0] = {documents, *cut};
   parts[1] = {documents, bytes - *cut};
 }
 
 PreparedPieces::PreparedPieces(const PrepareOptions& options, std::string end_of_text,
-                               data::PieceCut piece_cut, std::optional<std::int64_t> cut)
+                               data::PieceCut piece_cut, DocumentDivision division)
     : options_(options),
       separators_{unescaped(options.separator), std::move(end_of_text)},
       piece_cut_(std::move(piece_cut)),
-      cut_(cut),
-      draws_(options.seed + 2, Rng::Kind::philox),  // train-gpt draws documents from this stream
+      division_(std::move(division)),
+      draws_(options.seed + kDrawStream, Rng::Kind::philox),
       documents_(stream_of(options.corpus, options, separators_, piece_cut_)) {}
 
 // False if there is no further stream.
@@ -80,18 +98,18 @@ bool PreparedPieces::next(PartPiece& piece) {
   const std::int64_t before = survey_.bytes;
   see(found);
   piece = {found.text, part_, found.first, found.last};
-  if (cut_) divide(piece, before);
+  if (division_.cut) divide(piece, before);
   return true;
 }
 
 // The cut lies in front of a whole character.
 void PreparedPieces::divide(PartPiece& piece, std::int64_t before) {
   const std::string_view text = piece.text;
-  auto size =
-      static_cast<std::size_t>(std::clamp<std::int64_t>(*cut_ - before, 0, std::ssize(text)));
+  const std::int64_t cut = *division_.cut;
+  auto size = static_cast<std::size_t>(std::clamp<std::int64_t>(cut - before, 0, std::ssize(text)));
   const auto is_inside = [&] { return (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80; };
   while (size < text.size() && is_inside()) ++size;
-  const bool reaches_cut = before + static_cast<std::int64_t>(size) >= *cut_;
+  const bool reaches_cut = before + static_cast<std::int64_t>(size) >= cut;
   const PartPiece behind{text.substr(size), DataPartName::val, piece.first || !is_behind_cut_,
                          piece.last};
   if (size > 0)
@@ -105,16 +123,26 @@ void PreparedPieces::divide(PartPiece& piece, std::int64_t before) {
   }
 }
 
+// True if the next document is for validation.
+bool PreparedPieces::is_drawn() {
+  if (!options_.val.empty() || division_.cut) return false;
+  const auto number = static_cast<std::size_t>(survey_.documents);
+  // A corpus that has changed is refused when all of it was read.
+  if (!division_.is_val.empty())
+    return number < division_.is_val.size() && division_.is_val[number];
+  return draws_.uniform_double() < options_.val_fraction.value_or(kValFraction);
+}
+
 void PreparedPieces::see(const data::DocumentPiece& piece) {
   if (piece.first) {
-    const bool drawn = options_.val.empty() && !cut_ &&
-                       draws_.uniform_double() < options_.val_fraction.value_or(kValFraction);
-    part_ = is_val_ || drawn ? DataPartName::val : DataPartName::train;
+    part_ = is_val_ || is_drawn() ? DataPartName::val : DataPartName::train;
     ++survey_.documents;
+    if (survey_.documents <= Survey::kMostTogether) survey_.sizes.push_back(0);
     ++survey_.parts[static_cast<std::size_t>(part_)].documents;
   }
   const std::int64_t bytes = std::ssize(piece.text);
   survey_.bytes += bytes;
+  if (survey_.documents <= Survey::kMostTogether) survey_.sizes.back() += piece.text.size();
   survey_.parts[static_cast<std::size_t>(part_)].bytes += bytes;
   hash_.add(piece.text);
   if (piece.last) hash_.add(std::string_view("\0", 1));

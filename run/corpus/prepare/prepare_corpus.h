@@ -18,6 +18,13 @@ enum class DataPartName { train, val };
 inline constexpr std::string_view kDataPartNames[] = {"train", "val"};
 inline constexpr std::size_t kDataParts = 2;
 
+// How documents are divided, unless each is drawn by itself.
+struct DocumentDivision {
+  std::vector<bool> is_val = {};  // of each document
+  // Bytes for training, where a corpus is cut in two and its documents are not drawn.
+  std::optional<std::int64_t> cut = {};
+};
+
 // The findings of a pass over all documents.
 struct Survey {
   struct Part {
@@ -27,10 +34,13 @@ struct Survey {
   std::int64_t files = 0, documents = 0, bytes = 0;
   std::string fingerprint;
   std::vector<data::Corpus::Skipped> faulty;
-  // Bytes for training, where a corpus is cut in two and its documents are not drawn.
-  std::optional<std::int64_t> cut;
+  std::vector<std::size_t> sizes;  // of the first documents, as many as are drawn together
+  DocumentDivision division;
 
-  void divide(double val_fraction);  // sets `cut` and `parts`, if draws have given too little
+  // Sets `division`, and `parts` accordingly: documents are drawn as split_documents draws them,
+  // or, if they are too many for that, each by itself.
+  void divide(double val_fraction, std::uint64_t seed);
+  static constexpr std::int64_t kMostTogether = std::int64_t{1} << 20;
 };
 
 // A piece of a document that belongs to a part.
@@ -44,9 +54,9 @@ struct PartPiece {
 // and options give equal pieces.
 class PreparedPieces {
  public:
-  // `end_of_text`: see data::Separators. `cut`: as in Survey.
+  // `end_of_text`: see data::Separators. `division`: of an earlier pass, as in Survey.
   PreparedPieces(const PrepareOptions& options, std::string end_of_text, data::PieceCut piece_cut,
-                 std::optional<std::int64_t> cut);
+                 DocumentDivision division = {});
 
   // The next piece, which stays until the next call; false at the end.
   bool next(PartPiece& piece);
@@ -54,6 +64,7 @@ class PreparedPieces {
   const Survey& survey() const { return survey_; }
 
  private:
+  bool is_drawn();
   void see(const data::DocumentPiece& piece);
   void divide(PartPiece& piece, std::int64_t before);
   bool end_stream();
@@ -61,7 +72,7 @@ class PreparedPieces {
   const PrepareOptions options_;
   const data::Separators separators_;
   const data::PieceCut piece_cut_;
-  const std::optional<std::int64_t> cut_;
+  const DocumentDivision division_;
   Rng draws_;
   std::unique_ptr<data::DocumentStream> documents_;
   bool is_val_ = false, ended_ = false;  // --val is read; all is

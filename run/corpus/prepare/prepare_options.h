@@ -52,8 +52,7 @@ struct PrepareOptions {
       "corpus]",
       {.value = "PATH…"});
     t("val_fraction", o.val_fraction,
-      "share held out: each document is drawn with this probability; a corpus of few documents "
-      "gives its end, and conversations are drawn until they are so many [0.1]",
+      "share held out: random documents or conversations, or the end of a single document [0.1]",
       {.least = 0.000001, .most = 0.9});
     t("seed", o.seed, "seed for these draws");
     t("tokenizer", o.tokenizer,

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFormat = "tapegrad-prepare";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;  // 1: another division of the same documents
 
 Json json_of_part(const PartState& part) {
   Json shards = Json::array();
@@ -104,8 +104,8 @@ PrepareState read_state(const fs::path& folder) {
   std::int64_t version = 0;
   get(path, file, "format", format);
   get(path, file, "version", version);
-  check(format == kFormat && version == kVersion, "{}: it is not {}, version {}", path.string(),
-        kFormat, kVersion);
+  check(format == kFormat && version == kVersion,
+        "{}: it is not {}, version {}: --overwrite begins anew", path.string(), kFormat, kVersion);
   get(path, file, "options", state.options);
   get(path, file, "corpus", state.corpus);
   get(path, file, "tokenizer", state.tokenizer);

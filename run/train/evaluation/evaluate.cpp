@@ -189,13 +189,19 @@ std::optional<TextLoss> loss_of_conversations(const nn::Decoder& gpt,
   return loss_of_batches(gpt, tokenizer, batches.batches_per_epoch(), batch_at, o);
 }
 
-std::optional<EvaluationLimit> evaluation_limit(const std::string& text, double training_seconds) {
+std::optional<EvaluationLimit> evaluation_limit(const std::string& text, std::int64_t automatic) {
   if (text == "all") return EvaluationLimit{};
   if (text == "none") return std::nullopt;
-  if (text == "auto") return EvaluationLimit{.seconds = std::max(2.0, training_seconds / 10)};
+  if (text == "auto") return EvaluationLimit{.batches = automatic};
   const auto batches = whole_number_of<std::int64_t>(text);
   check(batches && *batches >= 1, "'{}' is not auto, all, none or a number of batches", text);
   return EvaluationLimit{.batches = *batches};
+}
+
+std::int64_t automatic_batches(double trained, double flops) {
+  constexpr double kShare = 0.2, kLeastFlops = 1e11, kMost = 1e18;
+  return static_cast<std::int64_t>(
+      std::clamp(std::max(kShare * trained, kLeastFlops / flops), 1.0, kMost));
 }
 
 }  // namespace tapegrad::run

@@ -40,13 +40,19 @@ std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std
 
 // How much of a text a loss is taken over. Less than all is spread evenly over the text.
 struct EvaluationLimit {
-  std::optional<std::int64_t> batches = {};
-  std::optional<double> seconds = {};
+  std::optional<std::int64_t> batches = {};  // one at least; nothing: all
 };
 
-// The limit that a user names: "all"; a number of batches; "none", which is nothing; or "auto", a
-// tenth of the training's time, but at least two seconds. Error for any other text.
-std::optional<EvaluationLimit> evaluation_limit(const std::string& text, double training_seconds);
+// The limit that a user names: "all"; a number of batches; "none", which is nothing; or "auto",
+// `automatic` batches. Error for any other text.
+std::optional<EvaluationLimit> evaluation_limit(const std::string& text, std::int64_t automatic);
+
+// The batches of "auto" after a training of `trained` batches: a fifth as many, which takes a tenth
+// of the training's time or less, since training goes backward, too. At least as many as 10¹¹
+// floating-point operations are enough for, a second or two, if a batch needs `flops` of them. They
+// are counted, since a run that is resumed must see as much of the text as one that was not
+// stopped.
+std::int64_t automatic_batches(double trained, double flops);
 
 struct TextLoss {
   double loss = 0;                      // mean over the tokens that were predicted

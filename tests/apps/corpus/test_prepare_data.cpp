@@ -98,28 +98,34 @@ TEST_CASE("a prepared corpus has the tokens of its documents", "[prepare]") {
   CHECK(files_of(files.folder / "out").size() == 4);  // no state is left
 }
 
-TEST_CASE("documents are drawn for validation, and each ends with its token", "[prepare]") {
+TEST_CASE("whole documents are drawn, as train --corpus draws them, and each ends with its token",
+          "[prepare]") {
   const TempFolder folder;
+  const auto [count, fraction] =
+      GENERATE(std::pair(400, 0.2), std::pair(40, 0.1), std::pair(3, 0.3));
+  CAPTURE(count);
   std::string lines;
-  std::vector<std::string> texts;
-  for (int i = 0; i < 400; ++i) {
-    texts.push_back(fmt::format("document {} of many", i));
-    lines += fmt::format("{{\"text\": \"{}\"}}\n", texts.back());
+  for (int i = 0; i < count; ++i) {
+    lines += fmt::format("{{\"text\": \"hello world number {} of the corpus is here\"}}\n", i);
   }
-  const std::string corpus = folder.put("in.jsonl", lines);
-  check_ok(prepare({"--corpus", corpus, "--out-dir", folder / "out", "--val-fraction", "0.2"}));
+  const std::string file = folder.put("in.jsonl", lines);
+  check_ok(prepare({"--corpus", file, "--out-dir", folder / "out", "--val-fraction",
+                    fmt::format("{}", fraction)}));
   const DataFolder data = open_data_folder(folder / "out");
+  const Corpus corpus = read_corpus(std::vector<std::filesystem::path>{file});
+  const Views documents = cut_documents(corpus.text, corpus.documents, {"", kMark});
+  REQUIRE(std::ssize(documents) == count);
   Rng draws(1337 + 2, Rng::Kind::philox);
-  Views train, val;
-  for (const std::string& text : texts)
-    (draws.uniform_double() < 0.2 ? val : train).push_back(text);
-  REQUIRE(val.size() > 40);
-  // The last document of the corpus is for training: the part without it has an end behind.
-  REQUIRE(train.back() == texts.back());
-  val.emplace_back();
+  DocumentSplit split = split_documents(corpus.text, documents, fraction, draws);
+  REQUIRE(split.whole);
+  CHECK(data.info.train.documents == std::ssize(split.train));
+  CHECK(data.info.val.documents == std::ssize(split.val));
+  // The part without the last document of the corpus has an end behind.
+  const bool trains_last = split.train.back().data() == documents.back().data();
+  (trains_last ? split.val : split.train).emplace_back();
   const Tokenizer gpt2 = Tokenizer::gpt2();
-  CHECK(tokens_of(data.train) == gpt2.encode_documents(train, true));
-  CHECK(tokens_of(data.val) == gpt2.encode_documents(val, true));
+  CHECK(tokens_of(data.train) == gpt2.encode_documents(split.train, true));
+  CHECK(tokens_of(data.val) == gpt2.encode_documents(split.val, true));
 }
 
 TEST_CASE("of a corpus of one document, the end is for validation", "[prepare]") {

@@ -77,7 +77,14 @@ TEST_CASE("part of a text is spread over all of it", "[evaluate]") {
   };
   CHECK(std::abs(loss({.batches = 20}) - loss({})) < 0.3);
   CHECK(loss({.batches = 1}) > loss({}) + 0.1);
-  CHECK(loss({.seconds = 1e-9}) == loss({.batches = 1}));  // one batch is the least
+}
+
+TEST_CASE("how much the last evaluation sees is counted, not timed", "[evaluate]") {
+  CHECK(run::automatic_batches(1000, 1e12) == 200);  // a fifth of the training's
+  CHECK(run::automatic_batches(1000, 1e8) == 1000);  // of a small model more
+  CHECK(run::automatic_batches(1, 1e15) == 1);
+  CHECK(run::automatic_batches(1e300, 1) == 1'000'000'000'000'000'000);
+  CHECK(run::evaluation_limit("auto", 7)->batches == 7);
 }
 
 TEST_CASE("evaluate says how well a text is predicted", "[evaluate]") {

@@ -78,7 +78,7 @@ TEST_CASE("serve --follow wants a run with a checkpoint, and the model that it b
 TEST_CASE("serve --end-with-stdin ends when stdin does", "[serve]") {
   // Of the test's programs, stdin is an empty file.
   Program ends("serve", {"--model", tiny_chat_model().path, "--port", "0", "--end-with-stdin"});
-  CHECK(ends.ends_within(30s));
+  CHECK(ends.ends_within(60s));
   CHECK(ends.wait().code == 0);
 }
 

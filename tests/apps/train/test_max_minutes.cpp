@@ -32,7 +32,7 @@ void check_same_run(const std::filesystem::path& a, const std::filesystem::path&
   CHECK(json_of(a / "trainer.json").at("dropout") == json_of(b / "trainer.json").at("dropout"));
 }
 
-const Args kRare = {"--eval-interval", "400", "--log-interval", "100"};
+const Args kRare = {"--eval-interval", "400", "--log-interval", "100", "--threads", "1"};
 
 }  // namespace
 

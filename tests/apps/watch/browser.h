@@ -61,7 +61,7 @@ class Browser {
     return !ended_;
   }
   // All that comes until the connection ends; "" if it does not end in time.
-  std::string rest(std::chrono::milliseconds time = std::chrono::seconds(15)) {
+  std::string rest(std::chrono::milliseconds time = std::chrono::seconds(60)) {
     const auto limit = std::chrono::steady_clock::now() + time;
     while (!ended_ && std::chrono::steady_clock::now() < limit) {
       receive(std::chrono::milliseconds(100));
@@ -83,10 +83,10 @@ class Browser {
   // The body of the next answer, of a connection that stays.
   std::string next_body() {
     constexpr std::string_view length = "Content-Length: ";
-    if (!gets("\r\n\r\n", std::chrono::seconds(15))) return "";
+    if (!gets("\r\n\r\n", std::chrono::seconds(60))) return "";
     const std::size_t begin = text_.find("\r\n\r\n") + 4;
     const std::size_t size = std::stoul(text_.substr(text_.find(length) + length.size()));
-    while (text_.size() < begin + size && receive(std::chrono::seconds(15))) {
+    while (text_.size() < begin + size && receive(std::chrono::seconds(60))) {
     }
     std::string body = text_.substr(begin, size);
     text_.erase(0, begin + size);
@@ -103,7 +103,7 @@ class Browser {
 inline Browser open_events(int port, int receive_bytes = 0) {
   Browser browser(port, receive_bytes);
   browser.send("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  if (!browser.gets("retry: 1000\n\n", std::chrono::seconds(10))) {
+  if (!browser.gets("retry: 1000\n\n", std::chrono::seconds(60))) {
     throw std::runtime_error("no events: " + browser.text());
   }
   return browser;
@@ -135,6 +135,17 @@ inline Reply ask(int port, const std::string& method, const std::string& target,
 }
 
 inline Reply get(int port, const std::string& target) { return ask(port, "GET", target); }
+
+// Waits until the page's server has read so many lines of a run.
+inline void await_lines(int port, int lines, int run = 0) {
+  const std::string path = "/api/runs/" + std::to_string(run) + "/history";
+  const std::string wanted = "\"lines\":" + std::to_string(lines);
+  for (int i = 0; i < 1200; ++i) {
+    if (get(port, path).body.find(wanted) != std::string::npos) return;
+    ::usleep(50'000);
+  }
+  throw std::runtime_error(path + " never has " + wanted);
+}
 
 inline Reply post(int port, const std::string& target, const std::string& body,
                   const std::string& more = "Content-Type: application/json\r\n") {

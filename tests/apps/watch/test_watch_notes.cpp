@@ -35,20 +35,20 @@ struct Noted : WatchedRun {
 TEST_CASE("notes of a run are kept in its folder, and open pages hear of them", "[watch]") {
   const Noted noted;
   CHECK(noted.told() == Json{{"name", ""}, {"tags", Json::array()}, {"text", ""}});
+  await_lines(noted.port, 4);
   Browser page = open_events(noted.port);
-  ::usleep(500'000);
   page.forget();
   const Json kept = {{"name", "First"}, {"tags", {"good"}}, {"text", "a\nb"}};
   const Reply reply = noted.put(kBody);
   CHECK(reply.status == 200);
   CHECK(Json::parse(reply.body) == kept);
   CHECK(noted.told() == kept);
-  CHECK(page.gets("event: runs\ndata: {}\n\n", 10s));
+  CHECK(page.gets("event: runs\ndata: {}\n\n", 60s));
   CHECK(Json::parse(read_file(noted.file())) == kept);
   const Server other(noted.options());
   CHECK(Json::parse(get(other.port(), "/api/runs").body)["runs"][0]["notes"] == kept);
   std::filesystem::remove(noted.file());
-  CHECK(page.gets("event: runs\ndata: {}\n\n", 10s));
+  CHECK(page.gets("event: runs\ndata: {}\n\n", 60s));
   ::usleep(500'000);
   CHECK(noted.told()["name"] == "");
 }

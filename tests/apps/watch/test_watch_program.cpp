@@ -42,11 +42,11 @@ struct WatchAndInspect : WatchedRun {
     return !pid.empty() && ::kill(std::stoi(pid), 0) == 0;
   }
   bool ends_in_time() const {
-    for (int i = 0; i < 300 && runs(); ++i) ::usleep(10'000);
+    for (int i = 0; i < 6000 && runs(); ++i) ::usleep(10'000);
     return !runs();
   }
   void wait_for_start() const {
-    for (int i = 0; i < 1000 && !runs(); ++i) ::usleep(10'000);
+    for (int i = 0; i < 6000 && !runs(); ++i) ::usleep(10'000);
     REQUIRE(runs());
   }
 };
@@ -64,7 +64,7 @@ TEST_CASE("watch shows runs until Ctrl-C", "[watch]") {
   CHECK(taken.code == 1);
   CHECK_THAT(taken.err, ContainsSubstring("is taken"));
   watch.send(SIGINT);
-  REQUIRE(watch.ends_within(10s));
+  REQUIRE(watch.ends_within(60s));
   CHECK(watch.wait().code == 130);
 }
 
@@ -244,7 +244,7 @@ TEST_CASE("one text at a time; inspect ends with the page that asked, or the ser
   }
   SECTION("the server ends") {
     watch.send(SIGTERM);
-    REQUIRE(watch.ends_within(10s));
+    REQUIRE(watch.ends_within(60s));
     CHECK_FALSE(files.runs());
   }
 }
