@@ -3,7 +3,7 @@
 
 usage: make_model.py TYPE TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
 
-TYPE is gemma2, gemma3_text, gpt2, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3 or stablelm.
+TYPE is gemma, gemma2, gemma3_text, gpt2, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3 or stablelm.
 
 TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
 Face's layout, in several files if weights take more than the size of one, with expected.safetensors: input_ids (B, T),
@@ -21,6 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 OWN = {  # what a type has beside the sizes of all
+    "gemma": {},
     "gemma2": {"query_pre_attn_scalar": 12, "sliding_window": 8},
     "gemma3_text": {"query_pre_attn_scalar": 12, "sliding_window": 8, "num_hidden_layers": 7},
     "granite": {"embedding_multiplier": 3.0, "logits_scaling": 2.5, "residual_multiplier": 0.6, "attention_multiplier": 0.3},

@@ -10,7 +10,8 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GraniteConfig,
+from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
+                          GemmaForCausalLM, GraniteConfig,
                           GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, SmolLM3Config,
                           SmolLM3ForCausalLM, StableLmConfig, StableLmForCausalLM)
 
@@ -28,6 +29,7 @@ MODELS = {
                          "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}})),
     "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(
         **SHAPE, head_dim=6, query_pre_attn_scalar=6, sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=3.0)),
+    "gemma": lambda: GemmaForCausalLM(GemmaConfig(**SHAPE, head_dim=6)),
     "olmo2": lambda: Olmo2ForCausalLM(Olmo2Config(**SHAPE | {"tie_word_embeddings": False})),
     "smollm3": lambda: SmolLM3ForCausalLM(SmolLM3Config(**SHAPE | {"num_hidden_layers": 4})),
     "granite": lambda: GraniteForCausalLM(GraniteConfig(

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/tape.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/nn/formats/gguf.h"
@@ -14,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Zeros that fill ranks up take memory, so that a small file must not ask for many.
+constexpr std::int64_t kMostUnevenRank = 1024;
 constexpr std::string_view kDown = ".lora_A.weight", kUp = ".lora_B.weight";
 
 class AdapterSource : public TensorSource {
@@ -42,6 +46,49 @@ class AdapterSource : public TensorSource {
   std::shared_ptr<const TensorSource> file_;
   std::map<std::string, AdapterPlace> places_;
   Entries entries_;
+};
+
+// Adapters with the same rank and scale in all layers: see adapter_of().
+class EvenAdapters : public TensorSource {
+ public:
+  EvenAdapters(std::shared_ptr<const TensorSource> layers, std::int64_t rank,
+               const std::map<std::string, double>& factors)
+      : layers_(std::move(layers)), rank_(rank) {
+    for (const auto& [layer, factor] : factors) {
+      const std::string down = layer + std::string(kDown), up = layer + std::string(kUp);
+      entries_.emplace(down, even(Entry(layers_->at(down)), 0));
+      entries_.emplace(up, even(Entry(layers_->at(up)), 1));
+      if (factor != 1) entries_.at(up).type = nullptr, factors_.emplace(up, factor);
+    }
+  }
+  const std::string& name() const override { return layers_->name(); }
+  const Entries& entries() const override { return entries_; }
+  const Metadata& metadata() const override { return layers_->metadata(); }
+
+ private:
+  Entry even(Entry entry, int dim) const {
+    if (entry.shape[dim] != rank_) entry.type = nullptr;
+    entry.shape[dim] = rank_;
+    return entry;
+  }
+
+  StoredTensor open(const std::string& tensor, const Entry&) const override {
+    return layers_->stored(tensor);
+  }
+  Tensor compute(const std::string& tensor, DType as) const override {
+    const TapePause pause;
+    const int dim = tensor.ends_with(kDown) ? 0 : 1;
+    Tensor t = layers_->read(tensor, as);
+    if (const auto factor = factors_.find(tensor); factor != factors_.end()) t = t * factor->second;
+    Shape zeros = t.shape();
+    zeros[dim] = rank_ - t.dim(dim);
+    return zeros[dim] == 0 ? t : concat({t, Tensor::zeros(zeros, as)}, dim);
+  }
+
+  std::shared_ptr<const TensorSource> layers_;
+  std::int64_t rank_;
+  Entries entries_;
+  std::map<std::string, double> factors_;  // of matrices B
 };
 
 // "self_attn.q_proj" of "layers.0.self_attn.q_proj"; the whole name if there is no number.
@@ -74,21 +121,37 @@ std::optional<std::vector<std::string>> names_in_blocks(const std::vector<std::s
 }
 
 Adapter adapter_of(std::shared_ptr<const TensorSource> file,
-                   std::map<std::string, AdapterPlace> places, const nn::LoraOptions& options,
+                   std::map<std::string, AdapterPlace> places, const OptionsOfLayer& options_of,
                    int n_layer) {
-  const auto source = std::make_shared<AdapterSource>(std::move(file), std::move(places));
+  std::shared_ptr<const TensorSource> source =
+      std::make_shared<AdapterSource>(std::move(file), std::move(places));
   std::vector<std::string> layers = adapted_layers(*source);
   check(!layers.empty(), "{}: there are no adapters in it", source->name());
   check(source->entries().size() == 2 * layers.size(), "{}: a layer has one matrix of two",
         source->name());
+  std::map<std::string, nn::LoraOptions> options;
+  nn::LoraOptions all;
   for (const std::string& layer : layers) {
     const Shape &a = source->at(layer + std::string(kDown)).shape,
                 &b = source->at(layer + std::string(kUp)).shape;
-    check(a[0] == options.rank && b[1] == options.rank,
+    const nn::LoraOptions own = options_of(layer, a[0]);
+    check(a[0] == own.rank && b[1] == own.rank,
           "{}: the adapter of '{}' has the matrices {} and {}, which are not of rank {}",
-          source->name(), layer, a, b, options.rank);
+          source->name(), layer, a, b, own.rank);
+    if (own.rank > all.rank) all = own;
+    options.emplace(layer, own);
   }
-  nn::LoraOptions all = options;
+  const bool even = std::all_of(options.begin(), options.end(), [&](const auto& own) {
+    return own.second.rank == all.rank && own.second.scale() == all.scale();
+  });
+  if (!even) {
+    check(all.rank <= kMostUnevenRank,
+          "{}: ranks that differ from layer to layer may be at most {}, not {}", source->name(),
+          kMostUnevenRank, all.rank);
+    std::map<std::string, double> factors;
+    for (const auto& [layer, own] : options) factors[layer] = own.scale() / all.scale();
+    source = std::make_shared<EvenAdapters>(source, all.rank, factors);
+  }
   if (const auto names = names_in_blocks(layers, n_layer)) {
     all.targets.clear();
     for (const std::string& name : *names) all.targets.push_back("*." + name);

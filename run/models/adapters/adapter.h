@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,7 +19,7 @@ namespace tapegrad::run {
 
 // LoRA adapters without the model that they belong to (nn/lora/lora.h), as other programs keep
 // them:
-//   PEFT        a folder with adapter_config.json and adapter_model.safetensors
+//   PEFT        a folder with adapter_config.json and adapter_model.safetensors or .bin
 //   llama.cpp   a GGUF file whose general.type is adapter
 struct Adapter {
   nn::LoraOptions options;  // whose targets are the layers that have one
@@ -29,7 +30,7 @@ struct Adapter {
 
 // The adapters at a path, for a model of this config. Errors name the file and what is not as it
 // should be: it is in neither form; it is for another architecture, or asks for what is not
-// supported (DoRA, ranks that differ, biases, embeddings, other modules that are saved whole);
+// supported (DoRA, biases, embeddings, other modules that are saved whole);
 // tensors are missing. Whether shapes fit is seen where the model is made.
 Adapter open_adapter(const std::filesystem::path& path, const nn::DecoderConfig& config);
 
@@ -55,10 +56,14 @@ struct AdapterPlace {
   std::string theirs;
   std::int64_t exchanged_heads = 0;
 };
-// These tensors of a file by our names, as adapters of this rank and alpha. Errors: a layer has one
-// matrix only; a rank is another one; there are none.
+// The rank, alpha and scaling of a layer's adapter, "layers.0.self_attn.q_proj", whose first matrix
+// has so many rows.
+using OptionsOfLayer = std::function<nn::LoraOptions(const std::string& layer, std::int64_t rank)>;
+// These tensors of a file by our names, as adapters of these options. Where layers differ, all get
+// the largest rank, with zeros in the rows that a layer lacks, and B makes up for another scale:
+// the same function. Errors: a layer has one matrix only; a rank is another one; there are none.
 Adapter adapter_of(std::shared_ptr<const TensorSource> file,
-                   std::map<std::string, AdapterPlace> places, const nn::LoraOptions& options,
+                   std::map<std::string, AdapterPlace> places, const OptionsOfLayer& options_of,
                    int n_layer);
 
 Adapter open_peft(const std::filesystem::path& folder, const nn::DecoderConfig& config);

@@ -36,7 +36,6 @@ Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderCo
     if (name.theirs.ends_with(".weight")) by_theirs.emplace(name.theirs, std::move(name));
   }
   std::map<std::string, AdapterPlace> places;
-  nn::LoraOptions options;
   for (const auto& [tensor, entry] : file->entries()) {
     const bool is_a = tensor.ends_with(".lora_a");
     const auto layer =
@@ -45,15 +44,17 @@ Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderCo
           "{}: '{}' is no adapter of a layer of the model", file->name(), tensor);
     std::string ours = layer->second.ours;
     ours.resize(ours.size() - std::string_view("weight").size());
-    if (is_a && entry.shape.rank() == 2) options.rank = entry.shape[0];
     places.emplace(ours + (is_a ? "lora_A.weight" : "lora_B.weight"),
                    AdapterPlace{tensor, is_a ? 0 : layer->second.exchanged_heads});
   }
   const auto alpha = gguf_value(*file, kAdapterAlpha, 0.0);
-  options.alpha = alpha == 0 ? static_cast<double>(options.rank) : alpha;
   check(std::isfinite(alpha) && alpha >= 0, "{}: {} cannot be {}", file->name(), kAdapterAlpha,
         alpha);
-  return adapter_of(file, std::move(places), options, config.n_layer);
+  const auto options_of = [alpha](const std::string&, std::int64_t rank) {
+    const double scales_by_one = static_cast<double>(rank);
+    return nn::LoraOptions{.rank = rank, .alpha = alpha == 0 ? scales_by_one : alpha};
+  };
+  return adapter_of(file, std::move(places), options_of, config.n_layer);
 }
 
 void write_gguf_adapter(const std::filesystem::path& path, const Adapter& adapter,

@@ -13,12 +13,14 @@
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/families/family.h"
 #include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/formats/hf/hf_weights.h"
 
 namespace tapegrad::run {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kPeftTorchFile = "adapter_model.bin";
 const std::string kBasePrefix = "base_model.model.";
 
 // A member that must be absent, null, false, empty or the one value that means nothing special.
@@ -47,14 +49,48 @@ void refuse_changed_model(const fs::path& path, const Json& json) {
         path.string(), json_text(*it));
 }
 
+void check_rank_and_alpha(const fs::path& path, const nn::LoraOptions& o) {
+  check(o.rank >= 1 && o.rank <= 1 << 20 && o.alpha > 0 && o.alpha <= 1 << 20,
+        "{}: a rank of {} with an alpha of {} cannot be", path.string(), o.rank, o.alpha);
+}
+
+// True if a pattern of rank_pattern or alpha_pattern is of a module, "model.layers.0.mlp.up_proj":
+// PEFT asks for a match of (.*\.)?(PATTERN)$. Here a pattern is a name, or the end of one, in which
+// a dot stands for any character, and ^ for the name's beginning. Error for another expression.
+bool is_pattern_of(const fs::path& path, std::string_view pattern, std::string_view module) {
+  check(pattern.find_first_of("*+?[](){}|$\\") == std::string_view::npos,
+        "{}: the pattern '{}' is not supported, only names of layers and their ends: write one for "
+        "each layer",
+        path.string(), pattern);
+  const bool is_whole = pattern.starts_with('^');
+  if (is_whole) pattern.remove_prefix(1);
+  if (pattern.size() > module.size() || (is_whole && pattern.size() != module.size())) return false;
+  const std::size_t before = module.size() - pattern.size();
+  return (before == 0 || module[before - 1] == '.') &&
+         std::equal(pattern.begin(), pattern.end(), module.begin() + static_cast<long>(before),
+                    [](char p, char m) { return p == '.' || p == m; });
+}
+
+// Sets `value` to that of the first pattern that is of the module.
+template <class T>
+void take_pattern(const fs::path& path, const Json& json, const char* name, std::string_view module,
+                  T& value) {
+  const auto patterns = json.find(name);
+  if (patterns == json.end() || patterns->is_null()) return;
+  check(patterns->is_object(), "{}: '{}' must be an object", path.string(), name);
+  for (const auto& [pattern, own] : patterns->items()) {
+    if (is_pattern_of(path, pattern, module)) return get(path, *patterns, pattern, value);
+  }
+}
+
 nn::LoraOptions options_of_file(const fs::path& path, const Json& json) {
   std::string type;
   get(path, json, "peft_type", type);
   check(type == "LORA", "{}: peft_type '{}' is not supported, only LORA", path.string(), type);
   refuse_unless_plain(path, json, "bias", "none");
-  for (const char* name : {"use_dora", "lora_bias", "use_qalora", "rank_pattern", "alpha_pattern",
-                           "modules_to_save", "trainable_token_indices", "target_parameters",
-                           "layer_replication", "alora_invocation_tokens"}) {
+  for (const char* name :
+       {"use_dora", "lora_bias", "use_qalora", "modules_to_save", "trainable_token_indices",
+        "target_parameters", "layer_replication", "alora_invocation_tokens"}) {
     refuse_unless_plain(path, json, name);
   }
   refuse_changed_model(path, json);
@@ -64,9 +100,7 @@ nn::LoraOptions options_of_file(const fs::path& path, const Json& json) {
   bool stabilised = false;
   if (json.contains("use_rslora")) get(path, json, "use_rslora", stabilised);
   if (stabilised) options.scaling = nn::LoraScaling::rslora;
-  check(
-      options.rank >= 1 && options.rank <= 1 << 20 && options.alpha > 0 && options.alpha <= 1 << 20,
-      "{}: a rank of {} with an alpha of {} cannot be", path.string(), options.rank, options.alpha);
+  check_rank_and_alpha(path, options);
   return options;
 }
 
@@ -102,10 +136,13 @@ Json config_json(const Adapter& adapter, const nn::DecoderConfig& config, const 
 Adapter open_peft(const fs::path& folder, const nn::DecoderConfig& config) {
   constexpr std::int64_t kMostBytes = 4 << 20;
   const fs::path path = folder / kPeftConfigFile;
-  const nn::LoraOptions options =
-      options_of_file(path, parse_json_object(path, read_file(path, kMostBytes)));
-  const auto file = open_safetensors((folder / kPeftModelFile).string());
-  const std::string prefix = kBasePrefix + std::string(family_of(config).hf.prefix);
+  const Json json = parse_json_object(path, read_file(path, kMostBytes));
+  const nn::LoraOptions options = options_of_file(path, json);
+  const bool has_torch_file =
+      path_exists(folder / kPeftTorchFile) && !path_exists(folder / kPeftModelFile);
+  const auto file = open_weights(folder / (has_torch_file ? kPeftTorchFile : kPeftModelFile));
+  const std::string family_prefix(family_of(config).hf.prefix),
+      prefix = kBasePrefix + family_prefix;
   std::map<std::string, AdapterPlace> places;
   for (const auto& [name, entry] : file->entries()) {
     const bool known = name.starts_with(prefix) &&
@@ -114,7 +151,14 @@ Adapter open_peft(const fs::path& folder, const nn::DecoderConfig& config) {
           family_of(config).hf.model_class);
     places.emplace(name.substr(prefix.size()), AdapterPlace{name});
   }
-  return adapter_of(file, std::move(places), options, config.n_layer);
+  const auto options_of = [&](const std::string& layer, std::int64_t) {
+    nn::LoraOptions own = options;
+    take_pattern(path, json, "rank_pattern", family_prefix + layer, own.rank);
+    take_pattern(path, json, "alpha_pattern", family_prefix + layer, own.alpha);
+    check_rank_and_alpha(path, own);
+    return own;
+  };
+  return adapter_of(file, std::move(places), options_of, config.n_layer);
 }
 
 void write_peft(const fs::path& folder, const Adapter& adapter, const nn::DecoderConfig& config,

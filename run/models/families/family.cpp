@@ -19,6 +19,10 @@ FamilyKey& HfFamily::key(std::string_view name) {
   return *found;
 }
 
+void HfFamily::set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values) {
+  for (const auto& [name, value] : values) key(name).absent = value;
+}
+
 bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
   return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
 }

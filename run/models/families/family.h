@@ -31,7 +31,11 @@ struct FamilyKey {
   std::string_view option = {};  // empty: the key must be absent or `only`
   Value only = {};
   Direction direction = Direction::both;
-  bool needed = false;   // a file without it is refused; otherwise Family::model has the value
+  bool needed = false;  // a file without it is refused; otherwise Family::model has the value
+  // Their value for a file without the key, where Family::model has another one. Null is refused
+  // then, unless it stands for the value of Family::model.
+  Value absent = {};
+  bool absent_is_not_null = false;
   bool or_null = false;  // an option that is not set is written as null
   Value null = {};       // the value of the option for which a file has null [null is as absent]
   // Their words for the values of an enum, then ours. Of several, the first one is written.
@@ -68,6 +72,8 @@ struct HfFamily {
   std::string_view own_pre_tokenizer = {}, own_pre_tokenizer_only = {};
 
   FamilyKey& key(std::string_view name);  // of `keys`, which have it
+  // Sets what the family's class in transformers takes for absent keys.
+  void set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values);
 };
 
 // The name of a tensor in a GGUF file; '#' is the number of a block. llama.cpp turns neighbouring
@@ -138,6 +144,7 @@ std::vector<Family> family_rows();
 Family gpt2_family();
 Family llama_family();
 Family qwen2_family();
+Family gemma_family();
 Family gemma3_family();
 
 }  // namespace tapegrad::run

@@ -105,7 +105,12 @@ class KeyReader : public OptionTable {
 
   std::optional<Value> value_of(const FamilyKey& key) const {
     const auto value = find_(key.key);
+    const bool may_be_absent = !std::holds_alternative<std::monostate>(key.absent);
+    if (!value && may_be_absent) return key.absent;
     if (!value || !std::holds_alternative<std::monostate>(*value)) return value;
+    check(!may_be_absent || key.absent_is_not_null,
+          "'{}{}' must be a number, not null: transformers takes {} where the key is absent",
+          prefix_, key.key, shown(key.absent));
     return std::holds_alternative<std::monostate>(key.null) ? std::nullopt : value;
   }
 

@@ -24,6 +24,7 @@ Family gemma2_family() {
   f.model.window_pattern = "SL";
   f.hf.model_class = "Gemma2ForCausalLM";
   f.hf.base_class = "Gemma2Model";
+  f.hf.set_absent({{"vocab_size", 256000}});
   f.hf.key("attn_logit_softcapping") = {
       .key = "attn_logit_softcapping", .option = "attention_softcap", .null = 0.0};
   f.gguf.architecture = "gemma2";

@@ -35,11 +35,6 @@ Value pattern_size(const Value& ours) {
   return size;
 }
 
-// The embeddings are multiplied by the root of their width.
-void scale_embeddings(nn::DecoderConfig& c) {
-  c.embedding_scale = std::sqrt(static_cast<double>(c.n_embd));
-}
-
 std::vector<GgufTensorName> gguf_tensors() {
   std::vector<GgufTensorName> names = {{"embed_tokens.weight", "token_embd.weight"}};
   const auto norm = [&](const std::string& ours, const std::string& theirs,
@@ -71,40 +66,38 @@ std::vector<GgufTensorName> gguf_tensors() {
 
 }  // namespace
 
-// Norms of 1 + w before and behind each sublayer, norms of queries and keys, and five blocks with a
+// Gemma with norms behind each sublayer, too, norms of queries and keys, and five blocks with a
 // window to each that sees all, by another base (Gemma Team, "Gemma 3 Technical Report", 2025,
 // section 2.1).
 Family gemma3_family() {
-  Family f = llama_family();
+  Family f = gemma_family();
   f.name = "gemma3_text";
-  f.model.tied = true;
-  f.model.norm = nn::NormKind::rms_plus, f.model.norm_place = nn::NormPlace::both;
-  f.model.activation = nn::Activation::gelu;
+  f.model.norm_place = nn::NormPlace::both;
   f.model.qk_norm = true;
   f.model.block_size = 131072;
   f.model.rope_base = 1e6, f.model.rope_window_base = 1e4;
   f.model.window = 4096, f.model.window_pattern = "SSSSSL";
-  f.follow = scale_embeddings;
   f.hf.model_class = "Gemma3ForCausalLM";
   f.hf.base_class = "Gemma3TextModel";
   f.hf.window = HfFamily::Window::by_layer;
-  f.hf.key("num_key_value_heads").needed = f.hf.key("head_dim").needed = true;
   f.hf.key("hidden_act") = {.key = "hidden_activation", .only = std::string("gelu_pytorch_tanh")};
-  f.hf.key("mlp_bias").direction = Direction::in;
   for (const FamilyKey& key : std::initializer_list<FamilyKey>{
            {.key = "query_pre_attn_scalar",
             .option = "attention_scale",
-            .needed = true,
             .ours = scale_of,
             .theirs = scalar_of},
            {"sliding_window", kWindows},
            {.key = "attn_logit_softcapping", .only = 0.0, .null = 0.0},
-           {.key = "final_logit_softcapping", .option = "logit_softcap", .null = 0.0},
-           {.key = "use_bidirectional_attention", .only = false},
-           {.key = "pad_token_id",
-           .direction = Direction::out}}) {  // transformers' own would not be trained
+           {.key = "final_logit_softcapping", .option = "logit_softcap", .null = 0.0}}) {
     f.hf.keys.push_back(key);
   }
+  f.hf.set_absent({{"vocab_size", 262208},
+                   {"hidden_size", 2304},
+                   {"intermediate_size", 9216},
+                   {"num_hidden_layers", 26},
+                   {"num_attention_heads", 8},
+                   {"num_key_value_heads", 4},
+                   {"query_pre_attn_scalar", 256}});
   f.gguf = {.architecture = "gemma3",
             .keys = f.gguf.keys,
             .tensors = gguf_tensors(),

@@ -7,12 +7,12 @@ using Direction = FamilyKey::Direction;
 using Exchanged = GgufTensorName::Exchanged;
 
 std::vector<FamilyKey> hf_keys() {
-  return {{.key = "vocab_size", .option = "vocab_size", .needed = true},
+  return {{"vocab_size", "vocab_size"},
           {"tie_word_embeddings", "tied"},
-          {.key = "hidden_size", .option = "n_embd", .needed = true},
-          {.key = "intermediate_size", .option = "n_inner", .needed = true},
-          {.key = "num_hidden_layers", .option = "n_layer", .needed = true},
-          {.key = "num_attention_heads", .option = "n_head", .needed = true},
+          {"hidden_size", "n_embd"},
+          {"intermediate_size", "n_inner"},
+          {"num_hidden_layers", "n_layer"},
+          {"num_attention_heads", "n_head"},
           {"num_key_value_heads", "n_kv_head"},
           {"head_dim", "head_size"},
           {"max_position_embeddings", "block_size"},
@@ -90,30 +90,37 @@ Family llama_family() {
   model.block_size = 2048;
   model.norm_eps = 1e-6;
   model.tied = false;
-  return {.name = "llama",
-          .model = model,
-          .hf = {.model_class = "LlamaForCausalLM",
-                 .base_class = "LlamaModel",
-                 .keys = hf_keys(),
-                 .prefix = "model.",
-                 .embedding = "embed_tokens.weight",
-                 .left_out = {"inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached"}},
-          .gguf = {.architecture = "llama",
-                   .keys = gguf_keys(),
-                   .tensors = gguf_tensors(),
-                   .reasons = {{"window", "llama.cpp sees all positions with this architecture"}},
-                   .may_scale_rotation = true},
-          .tensors = tensors_of,
-          .pre_tokenizers = {{"smollm", "SmolLM", "Digits ByteLevel+regex"},
-                             {.name = "llama-bpe",
-                              .title = "Llama 3",
-                              .steps = kLlama3Steps,
-                              .ignores_merges = true,
-                              .begins = true},
-                             // The same steps as in the rows above, under other names.
-                             {"refact", "Granite 3", "Digits ByteLevel+regex"},
-                             {"dbrx", "OLMo 2", kLlama3Steps},
-                             {"smaug-bpe", "SmolLM3", kLlama3Steps}}};
+  Family f = {
+      .name = "llama",
+      .model = model,
+      .hf = {.model_class = "LlamaForCausalLM",
+             .base_class = "LlamaModel",
+             .keys = hf_keys(),
+             .prefix = "model.",
+             .embedding = "embed_tokens.weight",
+             .left_out = {"inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached"}},
+      .gguf = {.architecture = "llama",
+               .keys = gguf_keys(),
+               .tensors = gguf_tensors(),
+               .reasons = {{"window", "llama.cpp sees all positions with this architecture"}},
+               .may_scale_rotation = true},
+      .tensors = tensors_of,
+      .pre_tokenizers = {{"smollm", "SmolLM", "Digits ByteLevel+regex"},
+                         {.name = "llama-bpe",
+                          .title = "Llama 3",
+                          .steps = kLlama3Steps,
+                          .ignores_merges = true,
+                          .begins = true},
+                         // The same steps as in the rows above, under other names.
+                         {"refact", "Granite 3", "Digits ByteLevel+regex"},
+                         {"dbrx", "OLMo 2", kLlama3Steps},
+                         {"smaug-bpe", "SmolLM3", kLlama3Steps}}};
+  f.hf.set_absent({{"vocab_size", 32000},
+                   {"hidden_size", 4096},
+                   {"intermediate_size", 11008},
+                   {"num_hidden_layers", 32},
+                   {"num_attention_heads", 32}});
+  return f;
 }
 
 }  // namespace tapegrad::run

@@ -7,13 +7,13 @@ namespace tapegrad::run {
 Family mistral_family() {
   Family f = llama_family();
   f.name = "mistral";
+  f.model.block_size = 131072;
   f.hf.model_class = "MistralForCausalLM";
   f.hf.base_class = "MistralModel";
   f.hf.window = HfFamily::Window::unless_null;
   f.hf.keys.push_back(
       {.key = "sliding_window", .option = "window", .direction = FamilyKey::Direction::out});
-  // Where these are absent, transformers takes those of its largest model.
-  f.hf.key("num_key_value_heads").needed = true;
+  f.hf.set_absent({{"intermediate_size", 14336}, {"num_key_value_heads", 8}});
   f.gguf = {};
   f.pre_tokenizers = {};
   return f;

@@ -12,6 +12,7 @@ Family olmo2_family() {
   f.model.norm_eps = 1e-5;
   f.hf.model_class = "Olmo2ForCausalLM";
   f.hf.base_class = "Olmo2Model";
+  f.hf.set_absent({{"vocab_size", 50304}});
   // transformers' own number may be beyond the tokens.
   f.hf.keys.push_back({.key = "pad_token_id", .direction = FamilyKey::Direction::out});
   f.hf.key("mlp_bias").direction = FamilyKey::Direction::in;

@@ -23,6 +23,7 @@ Family phi3_family() {
   f.model.norm_eps = 1e-5;
   f.hf.model_class = "Phi3ForCausalLM";
   f.hf.base_class = "Phi3Model";
+  f.hf.set_absent({{"vocab_size", 32064}, {"hidden_size", 3072}, {"intermediate_size", 8192}});
   f.hf.turned_share = 1;
   f.hf.may_scale_rotation = false;
   f.hf.key("attention_bias").direction = f.hf.key("mlp_bias").direction = Direction::in;

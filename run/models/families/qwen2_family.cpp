@@ -7,10 +7,13 @@ Family qwen2_family() {
   Family f = llama_family();
   f.name = "qwen2";
   f.model.qkv_bias = true;
+  f.model.block_size = 32768;
   f.hf.model_class = "Qwen2ForCausalLM";
   f.hf.base_class = "Qwen2Model";
   f.hf.window = HfFamily::Window::if_asked;
-  f.hf.key("num_key_value_heads").needed = true;
+  f.hf.set_absent(
+      {{"vocab_size", 151936}, {"intermediate_size", 22016}, {"num_key_value_heads", 32}});
+  f.hf.key("num_key_value_heads").absent_is_not_null = true;
   f.hf.key("attention_bias").direction = f.hf.key("mlp_bias").direction = FamilyKey::Direction::in;
   f.hf.keys.push_back({"use_sliding_window", kWindows});
   f.hf.own_pre_tokenizer = "qwen2";

@@ -11,7 +11,7 @@ Family qwen3_family() {
   f.model.qk_norm = true;
   f.hf.model_class = "Qwen3ForCausalLM";
   f.hf.base_class = "Qwen3Model";
-  f.hf.key("head_dim").needed = true;
+  f.hf.set_absent({{"head_dim", 128}});
   f.hf.key("attention_bias").direction = FamilyKey::Direction::both;
   f.gguf.architecture = "qwen3";
   f.pre_tokenizers = {};

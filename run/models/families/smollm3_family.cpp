@@ -12,7 +12,12 @@ Family smollm3_family() {
   f.model.rope_base = 2e6, f.model.rope_pattern = "RRRN";
   f.hf.model_class = "SmolLM3ForCausalLM";
   f.hf.base_class = "SmolLM3Model";
-  f.hf.key("num_key_value_heads").needed = true;
+  f.hf.set_absent({{"vocab_size", 128256},
+                   {"hidden_size", 2048},
+                   {"num_hidden_layers", 36},
+                   {"num_attention_heads", 16},
+                   {"num_key_value_heads", 4}});
+  f.hf.key("num_key_value_heads").absent_is_not_null = true;
   f.hf.keys.push_back({"no_rope_layers", kRotaryBlocks});
   // transformers' own number may be beyond the tokens.
   f.hf.keys.push_back({.key = "pad_token_id", .direction = FamilyKey::Direction::out});

@@ -19,7 +19,10 @@ Family stablelm_family() {
   f.hf.model_class = "StableLmForCausalLM";
   f.hf.base_class = "StableLmModel";
   f.hf.turned_share = 0.25;
-  f.hf.key("num_key_value_heads").needed = true;
+  f.hf.set_absent({{"vocab_size", 50304},
+                   {"hidden_size", 2560},
+                   {"intermediate_size", 6912},
+                   {"num_key_value_heads", 32}});
   f.hf.key("head_dim").direction = Direction::in;
   f.hf.key("rms_norm_eps").key = "layer_norm_eps";
   f.hf.key("attention_bias").direction = f.hf.key("mlp_bias").direction = Direction::in;

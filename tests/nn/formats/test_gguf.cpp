@@ -325,6 +325,8 @@ TEST_CASE("a broken GGUF file is refused, and nothing large is allocated", "[ggu
       {file([](Bytes& b) { b.begin(1, 0).row("t", 1, 0, huge).data(100); }), "from byte"},
       {file([](Bytes& b) { b.begin(1, 0).row("t", 32, 16, 0).data(100); }),
        "the type IQ2_XXS (16)"},
+      {file([](Bytes& b) { b.begin(1, 0).row("t", 256, 34, 0).data(100); }), "the type TQ1_0 (34)"},
+      {file([](Bytes& b) { b.begin(1, 0).row("t", 64, 42, 0).data(100); }), "the type Q2_0 (42)"},
       {file([](Bytes& b) { b.begin(1, 0).row("t", 128, 12, 0).data(100); }),
        "tensor 't' of type q4_k has rows that are not of whole blocks of 256"},
       {file([](Bytes& b) { b.begin(1, 0).row("t", 32, 4000, 0).data(100); }), "number 4000"},

@@ -9,6 +9,7 @@
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
+#include "tapegrad/tests/run/models/torch_out.h"
 #include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
@@ -110,6 +111,84 @@ TEST_CASE("adapters come back from both forms with the same bits", "[adapters]")
   check_same(run::open_adapter(folder / "rs.gguf", config), stabilised);
 }
 
+namespace {
+
+// The first ranks of a matrix A or B.
+Tensor first_ranks(const Tensor& t, bool is_down, std::int64_t rank) {
+  return is_down ? t.rows(0, rank).clone() : slice(t, 1, 0, rank);
+}
+
+// What the adapter of a layer adds to its weight.
+Tensor addend(const run::Adapter& adapter, const std::string& layer) {
+  return matmul(adapter.tensors->read(layer + ".lora_B.weight"),
+                adapter.tensors->read(layer + ".lora_A.weight")) *
+         adapter.options.scale();
+}
+
+}  // namespace
+
+TEST_CASE("adapters whose ranks and scales differ from layer to layer add what PEFT adds",
+          "[adapters]") {
+  const nn::DecoderConfig config = run::open_model(llama()).config;
+  const std::string layer0 = "layers.0.self_attn.q_proj", layer1 = "layers.1.self_attn.q_proj",
+                    down = "layers.0.mlp.down_proj", key = "layers.1.self_attn.k_proj";
+  const auto golden = load_safetensors((lora() / run::kPeftModelFile).string()).tensors;
+  auto file = golden;
+  std::map<std::string, Tensor> expected;  // of alpha / rank 4/3
+  const auto product = [&](const std::string& layer, double scale) {
+    const std::string name = "base_model.model.model." + layer;
+    expected[layer] =
+        matmul(file.at(name + ".lora_B.weight"), file.at(name + ".lora_A.weight")) * scale;
+  };
+  for (auto& [name, t] : file) {
+    if (name.find("q_proj") != std::string::npos) {
+      t = first_ranks(t, name.find("lora_A") != std::string::npos, 2);
+    }
+  }
+  product(layer0, 10.0 / 2), product(layer1, 4.0 / 2);
+  product(down, 7.0 / 3), product(key, 4.0 / 3);
+  auto peft = nlohmann::json::parse(TempFolder::get(lora() / run::kPeftConfigFile));
+  peft["rank_pattern"] = {{"q_proj", 2}, {"self_attn.q_proj", 9}};  // the first one counts
+  peft["alpha_pattern"] = {
+      {"^model.layers.0.self_attn.q_proj", 10}, {"down_proj", 7}, {"n_proj", 99}, {"^q_proj", 99}};
+  const TempFolder folder;
+  save_safetensors((folder / run::kPeftModelFile).string(), {file.begin(), file.end()});
+  folder.put(run::kPeftConfigFile, peft.dump());
+  const run::Adapter uneven = run::open_adapter(folder.path(), config);
+  CHECK(uneven.options.rank == 3);
+  for (const auto& [layer, sum] : expected) {
+    INFO(layer);
+    CHECK(difference(addend(uneven, layer), sum, 1e-6, 1e-6) == "");
+  }
+  // What comes out is one rank for all.
+  run::write_peft(folder / "out", uneven, config, "base");
+  check_same(run::open_adapter(folder / "out", config), uneven);
+
+  // llama.cpp divides one alpha by each layer's own rank.
+  run::Adapter own;
+  own.options = {.rank = 3, .alpha = 6};
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, t] : file) tensors[name.substr(name.find("layers"))] = t;
+  own.tensors = memory_source(tensors, "uneven");
+  run::write_gguf_adapter(folder / "uneven.gguf", own, config);
+  const run::Adapter read = run::open_adapter(folder / "uneven.gguf", config);
+  product(layer0, 6.0 / 2), product(down, 6.0 / 3);
+  for (const std::string& layer : {layer0, down}) {
+    CHECK(difference(addend(read, layer), expected.at(layer), 1e-6, 1e-6) == "");
+  }
+}
+
+TEST_CASE("adapters of torch.save are read where there is no file of safetensors", "[adapters]") {
+  const nn::DecoderConfig config = run::open_model(llama()).config;
+  const TempFolder folder;
+  fs::copy_file(lora() / run::kPeftConfigFile, folder / run::kPeftConfigFile);
+  write_torch(folder / "adapter_model.bin",
+              load_safetensors((lora() / run::kPeftModelFile).string()).tensors);
+  check_same(run::open_adapter(folder.path(), config), run::open_adapter(lora(), config));
+  fs::remove(folder / "adapter_model.bin");
+  CHECK_THAT(refusal(folder.path()), ContainsSubstring(std::string(run::kPeftModelFile)));
+}
+
 TEST_CASE("adapters that do not belong to a model are refused by file and cause", "[adapters]") {
   const TempFolder folder;
   const auto config = nlohmann::json::parse(TempFolder::get(lora() / run::kPeftConfigFile));
@@ -124,7 +203,13 @@ TEST_CASE("adapters that do not belong to a model are refused by file and cause"
   const std::string path = (folder / run::kPeftConfigFile).string();
   CHECK_THAT(with("peft_type", "IA3"), ContainsSubstring(path + ": peft_type 'IA3'"));
   CHECK_THAT(with("use_dora", true), ContainsSubstring("'use_dora' true is not supported"));
-  CHECK_THAT(with("rank_pattern", {{"q_proj", 2}}), ContainsSubstring("'rank_pattern'"));
+  CHECK_THAT(with("rank_pattern", {{"q_proj", 2}}), ContainsSubstring("which are not of rank 2"));
+  CHECK_THAT(with("rank_pattern", {{"q_proj", "2"}}),
+             ContainsSubstring("'q_proj' must be a whole"));
+  CHECK_THAT(with("alpha_pattern", {{"q_proj", 0}}), ContainsSubstring("with an alpha of 0"));
+  CHECK_THAT(with("alpha_pattern", {{"layers.[01].mlp", 2}}),
+             ContainsSubstring("the pattern 'layers.[01].mlp' is not supported"));
+  CHECK_THAT(with("alpha_pattern", 2), ContainsSubstring("'alpha_pattern' must be an object"));
   CHECK_THAT(with("bias", "all"), ContainsSubstring("'bias' \"all\" is not supported"));
   CHECK_THAT(with("init_lora_weights", "pissa_niter_16"),
              ContainsSubstring("'init_lora_weights' \"pissa_niter_16\" is not supported"));

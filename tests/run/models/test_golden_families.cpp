@@ -14,8 +14,8 @@ using nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kFamilies = {"gemma2", "gemma3",  "granite", "olmo2",
-                                            "phi3",   "smollm3", "stablelm"};
+const std::vector<std::string> kFamilies = {"gemma", "gemma2", "gemma3",  "granite",
+                                            "olmo2", "phi3",   "smollm3", "stablelm"};
 
 // A copy of a golden model, whose config a test may change.
 struct GoldenFamily {

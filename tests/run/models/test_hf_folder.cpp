@@ -1,12 +1,10 @@
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/nn/formats/pickle_writer.h"
-#include "tapegrad/nn/formats/stored_zip.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/hf/hf_folder.h"
 #include "tapegrad/run/train/evaluation/evaluate.h"
 #include "tapegrad/tests/run/models/hf_golden.h"
+#include "tapegrad/tests/run/models/torch_out.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;
@@ -18,25 +16,6 @@ namespace fs = std::filesystem;
 using Tensors = std::map<std::string, Tensor>;
 
 const std::vector<std::string> kGoldenFolders = {"hf_gpt2", "hf_llama", "hf_qwen2", "hf_qwen3"};
-
-// As torch.save writes a state dict.
-void write_torch(const fs::path& path, const Tensors& tensors) {
-  nn::PickleWriter w;
-  w.begin_ordered_dict();
-  std::vector<std::string> storages;
-  for (const auto& [name, t] : tensors) {
-    w.text(name);
-    w.tensor(std::to_string(storages.size()), {t.shape().begin(), t.shape().end()});
-    storages.emplace_back(bytes_of(t));
-  }
-  w.end_dict();
-  const std::string pickle = w.take();
-  std::vector<nn::ZipFile> files = {{"archive/data.pkl", pickle}};
-  for (std::size_t i = 0; i < storages.size(); ++i) {
-    files.push_back({"archive/data/" + std::to_string(i), storages[i]});
-  }
-  nn::write_stored_zip(path, files);
-}
 
 }  // namespace
 
@@ -158,6 +137,42 @@ TEST_CASE("weights of torch.save are read, one file or several", "[hf_folder]") 
   other.erase("transformer.wte.weight");
   folder.write(other);
   refused("wte.weight");
+}
+
+TEST_CASE("weights that another program has quantised are named, with a remedy", "[hf_folder]") {
+  const auto refusal_with = [](const Tensors& more, const std::string& without) {
+    const GoldenFolder folder("hf_llama");
+    Tensors tensors = folder.tensors;
+    tensors.erase(without);
+    for (const auto& [name, t] : more) tensors.insert_or_assign(name, t);
+    folder.write(tensors);
+    try {
+      run::load(folder.path());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string layer = "model.layers.0.mlp.down_proj", weight = layer + ".weight";
+  const Tensor bytes = Tensor::zeros({8, 1}, DType::u8), words = Tensor::zeros({2, 4}, DType::i32);
+  const std::string remedy = "open the original model, or save this one as floats";
+  CHECK_THAT(
+      refusal_with({{weight, bytes}, {weight + ".quant_state.bitsandbytes__nf4", bytes}}, weight),
+      ContainsSubstring("'" + weight + "' is u8: 4-bit weights of bitsandbytes") &&
+          ContainsSubstring(remedy));
+  CHECK_THAT(refusal_with({{layer + ".qweight", words}, {layer + ".qzeros", words}}, weight),
+             ContainsSubstring("weights of GPTQ or AWQ") && ContainsSubstring(remedy));
+  CHECK_THAT(refusal_with({{layer + ".weight_packed", words}}, weight),
+             ContainsSubstring("weights of compressed-tensors"));
+  CHECK_THAT(refusal_with({{weight, words}}, weight),
+             ContainsSubstring("'" + weight + "' is i32, not of floats"));
+  const GoldenFolder folder("hf_llama");
+  folder.write(folder.tensors);
+  folder.configure("quantization_config", {{"quant_method", "bitsandbytes"}});
+  CHECK_THROWS_WITH(
+      run::load(folder.path()),
+      ContainsSubstring("quantization_config 'bitsandbytes' is not supported: open") &&
+          ContainsSubstring(remedy));
 }
 
 TEST_CASE("a folder without weights is named by what it has", "[hf_folder]") {

@@ -9,6 +9,8 @@
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/formats/hf/hf_weights.h"
+#include "tapegrad/run/models/formats/hf/python_json.h"
 
 namespace tapegrad::run {
 namespace {
@@ -24,7 +26,8 @@ class HfConfig {
  public:
   explicit HfConfig(const fs::path& folder)
       : path_(folder / kConfigFile),
-        json_(parse_json_object(path_, read_file(path_, kMostConfigBytes))) {}
+        json_(parse_json_object(path_, with_constants_quoted(read_file(path_, kMostConfigBytes)))) {
+  }
 
   template <class T>
   T get(const std::string& name, T absent) const {
@@ -140,7 +143,8 @@ void read_rotation(const HfConfig& file, const HfFamily& family, nn::DecoderConf
   c.rope_base = part.get("rope_theta", c.rope_base);
   const auto type = rope_type(part);
   read_turned_share(file, part, family, c);
-  if (type == "default") return;
+  // As far as max_position_embeddings, where texts end here, the dynamic kind turns as the default.
+  if (type == "default" || (type == "dynamic" && family.may_scale_rotation)) return;
   check(type != "longrope" && type != "su",
         "{}: rotary positions of rope_type '{}' are not supported: their angles change with the "
         "length of a text; take a model without them, as Phi-3-mini-4k is",
@@ -149,7 +153,8 @@ void read_rotation(const HfConfig& file, const HfFamily& family, nn::DecoderConf
         "{}: rotary positions of rope_type '{}' are not supported, only default", file.path(),
         type);
   check(type == "linear" || type == "llama3",
-        "{}: rotary positions of rope_type '{}' are not supported, only default, linear and llama3",
+        "{}: rotary positions of rope_type '{}' are not supported, only default, dynamic, linear "
+        "and llama3",
         file.path(), type);
   c.rope_scaling = *enum_of<nn::RopeScalingKind>(type);
   c.rope_factor = part.need<double>("factor");
@@ -302,8 +307,9 @@ bool has_hf_config(const fs::path& folder) {
 HfModel read_hf_config(const fs::path& folder) {
   const HfConfig file(folder);
   const Family& family = family_in(file);
-  check(!file.has_value("quantization_config"), "{}: quantization_config is not supported",
-        file.path());
+  check(!file.has_value("quantization_config"), "{}: quantization_config '{}' is not supported: {}",
+        file.path(), file.part("quantization_config").get<std::string>("quant_method", "unknown"),
+        kQuantisedRemedy);
   nn::DecoderConfig config = config_of_keys(family, family.hf.keys, file.path(), "",
                                             [&](std::string_view key) { return file.find(key); });
   if (key_of(family.hf.keys, kRotation) != nullptr) {

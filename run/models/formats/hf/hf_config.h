@@ -14,8 +14,8 @@ struct HfModel {
   const Family& family;
   nn::DecoderConfig config;
 };
-// The model that a config.json describes, of one of the families. Sizes of all but GPT-2 must be
-// there; other values that are absent are those that transformers takes. Error, naming key and
+// The model that a config.json describes, of one of the families. Values that are absent are those
+// that transformers 5 takes. Error, naming key and
 // value, for what changes the result and is not known here, other scalings of rotary positions for
 // example.
 HfModel read_hf_config(const std::filesystem::path& folder);

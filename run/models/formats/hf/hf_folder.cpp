@@ -45,8 +45,7 @@ class HfSource : public TensorSource {
     std::string name = stored;
     if (name.starts_with(family_.prefix)) name.erase(0, family_.prefix.size());
     if (ends_in(name, family_.left_out)) return;
-    check(is_float(entry.dtype), "{}: '{}' is {}, not of floats", file->name(), stored,
-          name_of(entry.dtype));
+    check_is_float(*file, stored);
     if (ends_in(name, family_.transposed)) {
       check(entry.shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file->name(), stored,
             entry.shape);

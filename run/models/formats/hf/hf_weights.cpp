@@ -7,8 +7,8 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/nn/formats/torch_file.h"
+#include "tapegrad/run/folder/file_names.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
-#include "tapegrad/run/models/adapters/adapter.h"
 
 namespace tapegrad::run {
 namespace {
@@ -38,12 +38,19 @@ std::vector<std::string> files_of(const fs::path& index) {
   return names;
 }
 
-std::shared_ptr<const TensorSource> open_weights(const fs::path& path) {
-  if (path.extension() == ".safetensors") return open_safetensors(path.string());
-  const auto file = std::make_shared<const nn::TorchFile>(path);
-  const nn::PickleValue& root = file->root();
-  check(root.kind == nn::PickleValue::Kind::dict, "{}: it is not a dict of tensors", file->name());
-  return nn::tensors_of(file, root);
+// Whose weights a tensor is of that is not of floats; empty if that is unknown. Quantisers of
+// transformers keep numbers beside the weight, or call it otherwise.
+std::string_view quantised_by(const TensorSource& file, const std::string& tensor) {
+  const auto has = [&](std::string_view end) { return file.contains(tensor + std::string(end)); };
+  if (has(".quant_state.bitsandbytes__nf4") || has(".quant_state.bitsandbytes__fp4") ||
+      has(".absmax")) {
+    return "4-bit weights of bitsandbytes";
+  }
+  for (const std::string_view end : {".qweight", ".qzeros", ".g_idx"}) {
+    if (tensor.ends_with(end)) return "weights of GPTQ or AWQ";
+  }
+  if (tensor.ends_with(".weight_packed")) return "weights of compressed-tensors";
+  return {};
 }
 
 // The first file in the folder, by name, that is one of several:
@@ -82,6 +89,23 @@ std::vector<std::shared_ptr<const TensorSource>> open_hf_weights(const fs::path&
     return files;
   }
   refuse_without_weights(folder);
+}
+
+std::shared_ptr<const TensorSource> open_weights(const fs::path& path) {
+  if (path.extension() == ".safetensors") return open_safetensors(path.string());
+  const auto file = std::make_shared<const nn::TorchFile>(path);
+  const nn::PickleValue& root = file->root();
+  check(root.kind == nn::PickleValue::Kind::dict, "{}: it is not a dict of tensors", file->name());
+  return nn::tensors_of(file, root);
+}
+
+void check_is_float(const TensorSource& file, const std::string& tensor) {
+  const DType dtype = file.at(tensor).dtype;
+  if (is_float(dtype)) return;
+  const std::string_view whose = quantised_by(file, tensor);
+  check(!whose.empty(), "{}: '{}' is {}, not of floats", file.name(), tensor, name_of(dtype));
+  fail("{}: '{}' is {}: {}, which are not supported: {}", file.name(), tensor, name_of(dtype),
+       whose, kQuantisedRemedy);
 }
 
 void refuse_peft_folder(const fs::path& folder) {
