@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -141,7 +142,21 @@ void Terminal::clear() {
   drawn_.clear();
 }
 
+namespace {
+std::mutex redirection_mutex;
+std::function<void(const std::string&)> redirection;
+}  // namespace
+
+void redirect_errors(std::function<void(const std::string& text)> print) {
+  const std::lock_guard lock(redirection_mutex);
+  redirection = std::move(print);
+}
+
 void print_error(const std::string& text) {
+  {
+    const std::lock_guard lock(redirection_mutex);
+    if (redirection) return redirection(text);
+  }
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 

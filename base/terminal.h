@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -62,5 +63,8 @@ void flush_stdout();
 
 // Prints on stderr. A failure, such as a full disk, is ignored: the program goes on.
 void print_error(const std::string& text);
+// From now on, print_error() calls this in place of printing; {}: it prints. May come from any
+// thread; when it returns, the one before is called no more.
+void redirect_errors(std::function<void(const std::string& text)> print);
 
 }  // namespace tapegrad

@@ -11,6 +11,7 @@
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/serve/followed_model.h"
 #include "tapegrad/apps/serve/model_server.h"
+#include "tapegrad/apps/serve/queued_errors.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/run/models/chat_template_of.h"
@@ -202,6 +203,7 @@ std::size_t longest_token(const data::Tokenizer& tokenizer) {
 int serve_model(Options o) {
   settle(o);
   catch_interrupts();
+  const serve::QueuedErrors errors;  // outlives all threads that print
   std::vector<serve::NamedModel> named = names_of(o);
   std::optional<serve::FollowedModel> followed;
   std::optional<run::TextModel> fixed;

@@ -18,7 +18,8 @@ constexpr std::chrono::seconds kDrainTime{1};
 
 std::string text_of(beast::string_view text) { return {text.data(), text.size()}; }
 
-Request request_of(bhttp::request<bhttp::string_body>& message) {
+Request request_of(bhttp::request<bhttp::string_body>& message,
+                   std::chrono::steady_clock::time_point begin) {
   const auto header = [&](bhttp::field name) { return text_of(message[name]); };
   return {.method = text_of(message.method_string()),
           .target = text_of(message.target()),
@@ -26,7 +27,8 @@ Request request_of(bhttp::request<bhttp::string_body>& message) {
           .origin = header(bhttp::field::origin),
           .content_type = header(bhttp::field::content_type),
           .body = std::move(message.body()),
-          .authorization = header(bhttp::field::authorization)};
+          .authorization = header(bhttp::field::authorization),
+          .begin = begin};
 }
 
 }  // namespace
@@ -85,6 +87,18 @@ void Connection::read() {
   parser_->header_limit(static_cast<std::uint32_t>(owner_.limits.header_bytes));
   parser_->body_limit(owner_.limits.body_bytes);
   stream_.expires_after(owner_.limits.read_time);
+  if (buffer_.size() > 0) return read_header();
+  stream_.async_read_some(buffer_.prepare(4 << 10),
+                          [self = shared_from_this()](Failure failure, std::size_t bytes) {
+                            if (failure) return self->close();
+                            self->buffer_.commit(bytes);
+                            self->read_header();
+                          });
+}
+
+// A request begins with its first bytes.
+void Connection::read_header() {
+  begin_ = std::chrono::steady_clock::now();
   bhttp::async_read_header(
       stream_, buffer_, *parser_,
       [self = shared_from_this()](Failure failure, std::size_t) { self->on_header(failure); });
@@ -93,7 +107,10 @@ void Connection::read() {
 // Before a body is read, its bytes are taken off what all connections share.
 void Connection::on_header(Failure failure) {
   if (failure) return on_failed_read(failure);
-  if (auto refused = owner_.handler.refuses(request_of(parser_->get()))) {
+  // Which of two is meant, a proxy may see otherwise (RFC 9112, 3.2).
+  if (parser_->get().count(bhttp::field::host) > 1)
+    return refuse(400, "there are two Host headers");
+  if (auto refused = owner_.handler.refuses(request_of(parser_->get(), begin_))) {
     if (!parser_->is_done()) parser_->get().keep_alive(false);
     return send(std::move(*refused));
   }
@@ -146,7 +163,7 @@ void Connection::on_read(Failure failure) {
   stream_.expires_never();
   std::optional<Response> answer;
   try {
-    answer = owner_.handler.answer(request_of(parser_->get()), shared_from_this());
+    answer = owner_.handler.answer(request_of(parser_->get(), begin_), shared_from_this());
   } catch (const std::exception& error) {
     answer = owner_.handler.refusal(500, error.what());
   }

@@ -117,6 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   using Failure = boost::beast::error_code;
+  void read_header();
   void read_body();
   void allow_body();
   void on_header(Failure failure);
@@ -139,7 +140,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::flat_buffer buffer_{48 << 10};
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;
-  bool waits_ = false;  // wait_for_end() is under way
+  std::chrono::steady_clock::time_point begin_;  // of the request
+  bool waits_ = false;                           // wait_for_end() is under way
   bool streams_ = false, last_event_ = false;
   std::deque<std::shared_ptr<const std::string>> events_;
   std::size_t event_bytes_ = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <cstdint>
 #include <utility>
@@ -58,6 +59,8 @@ void Listener::begin() {
   const BlockedSignals blocked;
   thread_ = std::thread([this] {
     try {
+      // Until stop(), also while nothing is open: what run() is given must be done.
+      const auto goes_on = asio::make_work_guard(context_);
       handler.begins();
       context_.run();
     } catch (const std::exception& error) {

@@ -16,18 +16,24 @@ bool is_address(const std::string& text) {
          ::inet_pton(AF_INET6, text.c_str(), &place) == 1;
 }
 
-// "localhost:8265" → "localhost", "[::1]:8265" → "::1"; "" for what is more than a name and a port.
+std::string lower_case(std::string_view text) {
+  std::string made(text);
+  for (char& c : made) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return made;
+}
+
+// "LocalHost:8265" → "localhost", "[::1]:8265" → "::1"; "" for what is more than a name and a port.
 std::string without_port(std::string_view host) {
   const bool brackets = host.starts_with('[');
   const std::size_t end = host.find(brackets ? ']' : ':');
   if (brackets && end == host.npos) return "";
   const std::string_view name = brackets ? host.substr(1, end - 1) : host.substr(0, end);
   std::string_view rest = end == host.npos ? "" : host.substr(end + (brackets ? 1 : 0));
-  if (rest.empty()) return std::string(name);
+  if (rest.empty()) return lower_case(name);
   const char before = rest.front();
   rest.remove_prefix(1);
   const auto port = number_of<std::uint64_t>(rest);
-  return before == ':' && port && *port <= UINT16_MAX ? std::string(name) : "";
+  return before == ':' && port && *port <= UINT16_MAX ? lower_case(name) : "";
 }
 
 }  // namespace
@@ -58,15 +64,25 @@ bool is_this_computer(const std::string& name) {
   return name == "127.0.0.1" || name == "localhost" || name == "::1";
 }
 
+bool names_host(std::string_view host, std::string_view name) {
+  return !name.empty() && without_port(host) == lower_case(name);
+}
+
 bool is_own(const std::string& host, const std::string& own) {
   const std::string name = without_port(host);
   const bool only_local = own == "127.0.0.1" || own == "::1";
-  return is_this_computer(name) || name == own || (!only_local && is_address(name));
+  return is_this_computer(name) || names_host(host, own) || (!only_local && is_address(name));
 }
 
 bool is_of_other_page(const Request& request) {
   return !request.origin.empty() && request.origin != "http://" + request.host &&
          request.origin != "https://" + request.host;
+}
+
+bool is_json(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  return lower_case(type) == "application/json";
 }
 
 std::string event(std::string_view name, const std::string& data) {

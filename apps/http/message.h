@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 // A request, as far as it matters here. A header that is missing is "".
 struct Request {
   std::string method, target, host, origin, content_type, body, authorization;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();  // first byte
 
   std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }
 };
@@ -31,6 +33,8 @@ std::string type_of(std::string_view name);
 inline constexpr const char* kThisComputer = "127.0.0.1";
 // True if a name or an address is this computer's own for itself alone.
 bool is_this_computer(const std::string& name);
+// True if a request's Host header is a name, in letters of any case, with any port.
+bool names_host(std::string_view host, std::string_view name);
 // True if a request's Host header means the server that listens at the address `own`. A name that
 // leads to this server might be another site's, whose page then asks in its name: only addresses
 // are known to be meant, and names of this computer's own. Any port: it may be forwarded.
@@ -38,6 +42,9 @@ bool is_own(const std::string& host, const std::string& own);
 // True if the page of another site sent the request: it names itself as the origin. This server's
 // own may have come through a proxy, by https.
 bool is_of_other_page(const Request& request);
+
+// True if a Content-Type is JSON, with any parameters.
+bool is_json(std::string_view content_type);
 
 // An event of a stream, as it is sent.
 std::string event(std::string_view name, const std::string& data);

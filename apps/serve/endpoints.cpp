@@ -42,11 +42,11 @@ const std::vector<Endpoints::Endpoint>& Endpoints::table() {
   using Asks = http::Request;
   static const std::vector<Endpoint> endpoints = {
       {.method = "POST", .path = "/v1/completions", .job = completions},
-      {.method = "POST", .path = "/v1/chat/completions", .job = chat_completions},
+      {.method = "POST", .path = "/v1/chat/completions", .job = chat_completions, .renders = true},
       {.method = "POST", .path = "/v1/embeddings", .job = embeddings},
       {.method = "POST", .path = "/tokenize", .call = tokenize},
       {.method = "POST", .path = "/detokenize", .call = detokenize},
-      {.method = "POST", .path = "/apply-template", .call = apply_template},
+      {.method = "POST", .path = "/apply-template", .call = apply_template, .renders = true},
       {"GET", "/v1/models", false,
        [](Self& self, const Asks&) { return as_response(list_models(self.model_)); }},
       {"GET", kModels, false,
@@ -95,14 +95,17 @@ Endpoints::Endpoints(const ServedModel& model, Engine& engine, const EndpointOpt
       options_(options),
       log_(options.log, options.log_texts),
       rng_(std::random_device()(), Rng::Kind::philox),
-      listener_(options.listen, *this),
-      reading_thread_(options.max_reading, options.listen.limits.all_body_bytes) {
+      listener_(options.listen, *this) {
+  for (auto& lane : reading_threads_) {
+    lane = std::make_unique<WorkThread>(options.max_reading, options.listen.limits.all_body_bytes);
+  }
   listener_.begin();
 }
 
 Endpoints::~Endpoints() {
+  stops_ = true;
   listener_.stop();
-  reading_thread_.stop();
+  for (const auto& lane : reading_threads_) lane->stop();
   waiting_.clear();
   const auto last = std::exchange(pending_, {});
 }
@@ -113,6 +116,7 @@ void Endpoints::end() {
 }
 
 void Endpoints::refuse_rest() {
+  stops_ = true;
   listener_.run([this] {
     while (!pending_.empty()) send(pending_.begin()->first, server_ends().response(), {});
   });
@@ -141,25 +145,28 @@ std::optional<Refusal> Endpoints::refusal_of(const http::Request& request) const
   const auto refused = [](int status, const std::string& message, const std::string& code = {}) {
     return Refusal{.status = status, .message = message, .code = code};
   };
-  const bool named =
-      std::any_of(options_.names.begin(), options_.names.end(), [&](const std::string& name) {
-        return request.host == name || request.host.starts_with(name + ":");
-      });
+  const bool named = std::ranges::any_of(options_.names, [&](const std::string& name) {
+    return http::names_host(request.host, name);
+  });
   if (!named && !http::is_own(request.host, options_.listen.host)) {
     return refused(403, "the Host header names another computer: --allow-host allows a name");
   }
   const Endpoint* endpoint = find(request);
-  if (endpoint == nullptr) return refused(404, "there is nothing of that name", "not_found");
+  if (endpoint == nullptr) {
+    const std::string message =
+        fmt::format("No endpoint {} {}; see docs/serving.md.", request.method, request.path());
+    return refused(404, message, "not_found");
+  }
   if (!endpoint->open && !has_key(request.authorization)) {
     return refused(401, "an API key is needed: Authorization: Bearer KEY", "invalid_api_key");
   }
   if (request.method != endpoint->method) {
     return refused(405, fmt::format("{} is the only method here", endpoint->method));
   }
+  if (http::is_of_other_page(request)) return refused(403, "the page of another site asks");
   if (ending_) return server_ends();
   if (request.method == "GET") return std::nullopt;
-  if (http::is_of_other_page(request)) return refused(403, "the page of another site asks");
-  if (!request.content_type.starts_with("application/json")) {
+  if (!http::is_json(request.content_type)) {
     return refused(415, "the header must have Content-Type: application/json");
   }
   return std::nullopt;
@@ -184,7 +191,9 @@ http::Response Endpoints::refusal(int status, const std::string& why) const {
 std::optional<http::Response> Endpoints::answer(
     const http::Request& request, const std::shared_ptr<http::Connection>& connection) {
   const Endpoint& endpoint = *find(request);
-  Visit visit{.method = std::string(endpoint.method), .path = std::string(endpoint.path)};
+  Visit visit{.method = std::string(endpoint.method),
+              .path = std::string(endpoint.path),
+              .begin = request.begin};
   http::Response response;
   try {
     if (endpoint.now != nullptr) {

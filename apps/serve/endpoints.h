@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -21,14 +22,14 @@ struct EndpointOptions {
   std::vector<std::string> keys = {};   // clients must have one of them; none: anybody may ask
   LogForm log = LogForm::lines;
   bool log_texts = false;
-  std::size_t max_reading = 64;        // requests that wait for the reading thread
+  std::size_t max_reading = 64;        // requests that wait for a reading thread
   std::chrono::seconds max_time{600};  // of these, as of the engine's jobs
 };
 
 // All that the server answers: what OpenAI's interface has, and the page. It listens while it
-// lives. Bodies of requests are read by a thread of its own, since templates and schemas may take
-// long; what they want of the model comes from the engine's thread, and all else from the
-// listener's.
+// lives. Bodies of requests are read by threads of their own, since templates and schemas may take
+// long: what is large, and what the model's template has to write, holds up nothing else. What they
+// want of the model comes from the engine's thread, and all else from the listener's.
 class Endpoints : public http::Handler {
  public:
   // The engine must outlive it.
@@ -63,6 +64,7 @@ class Endpoints : public http::Handler {
   struct Pending {
     std::shared_ptr<http::Connection> connection;
     Visit visit;
+    std::shared_ptr<Read> read;
     bool streams = false;
   };
 
@@ -76,6 +78,8 @@ class Endpoints : public http::Handler {
                                     Visit& visit);
   void read(Engine::Id id, const std::shared_ptr<Read>& made);
   void make(Read& made) const;
+  void look(const Read& made) const;
+  WorkThread& lane_of(const Endpoint& endpoint, const std::string& body);
   void end_reading(Engine::Id id, Read& made);
   EngineState state() const;
   void send(Engine::Id id, http::Response response, const Usage& usage);
@@ -91,11 +95,13 @@ class Endpoints : public http::Handler {
   Engine::Id next_id_ = 1;
   std::map<Engine::Id, Pending> pending_;
   std::map<http::Connection*, Engine::Id> waiting_;
-  std::int64_t refused_ = 0;               // requests for which the reading thread had no room
-  std::atomic<std::int64_t> reading_ = 0;  // requests that the reading thread has
-  std::atomic<bool> ending_ = false, broken_ = false;
+  std::int64_t refused_ = 0;               // requests for which a reading thread had no room
+  std::atomic<std::int64_t> reading_ = 0;  // requests that the reading threads have
+  // Takes no more requests; has failed; lets nothing go on that is being read.
+  std::atomic<bool> ending_ = false, broken_ = false, stops_ = false;
   http::Listener listener_;  // ends the connections, which still know what is above
-  WorkThread reading_thread_;
+  // Of small requests, of small ones that the model's template has to write, and of large ones.
+  std::array<std::unique_ptr<WorkThread>, 3> reading_threads_;
 };
 
 }  // namespace tapegrad::serve

@@ -1,17 +1,20 @@
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "tapegrad/apps/serve/endpoint.h"
 #include "tapegrad/apps/serve/endpoints.h"
 #include "tapegrad/base/terminal.h"
 
-// From a request with a body to its answer: the reading thread makes a job of it, or an answer; the
+// From a request with a body to its answer: a reading thread makes a job of it, or an answer; the
 // engine's thread makes the answer to a job; the listener's sends it.
 
 namespace tapegrad::serve {
 namespace {
 
 constexpr int kJsonDepth = 64;
-constexpr int kClientLeft = 499;  // as nginx logs it
+constexpr int kClientLeft = 499;                       // as nginx logs it
+constexpr std::size_t kLarge = std::size_t{64} << 10;  // bytes of a body
 
 Json parse_body(const std::string& body) {
   try {
@@ -61,17 +64,30 @@ class Endpoints::PostedReply : public Reply {
   const Engine::Id id_;
 };
 
-// The reading thread's input and its result.
+// A reading thread's input and its result.
 struct Endpoints::Read {
   const Endpoint& endpoint;
   Asked asked;
   std::string body;
   Engine::Clock::time_point begin;
   std::optional<http::Response> response = {};
-  std::unique_ptr<Job> job = {};  // without a response
+  std::unique_ptr<Job> job = {};   // without a response
+  std::atomic<bool> left = false;  // nobody waits for it
 };
 
-// Gives a request to the reading thread.
+WorkThread& Endpoints::lane_of(const Endpoint& endpoint, const std::string& body) {
+  return *reading_threads_[body.size() > kLarge ? 2 : endpoint.renders ? 1 : 0];
+}
+
+// Ends what is being made of a request, by Refused.
+void Endpoints::look(const Read& made) const {
+  if (stops_ || made.left) throw Refused(server_ends());
+  if (Engine::Clock::now() - made.begin > options_.max_time) {
+    throw Refused(too_late(options_.max_time));
+  }
+}
+
+// Gives a request to a reading thread.
 std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const http::Request& request,
                                              const std::shared_ptr<http::Connection>& connection,
                                              Visit& visit) {
@@ -79,19 +95,23 @@ std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const htt
   const Engine::Id id = next_id_++;
   visit.id = fmt::format("{:016x}", rng_.next64());
   if (log_.keeps_texts()) visit.request = request.body;
-  const Asked asked{
-      .model = model_, .id = visit.id, .new_seed = rng_.next32(), .reply = [this, id] {
-        return std::make_unique<PostedReply>(*this, id);
-      }};
-  const auto made = std::make_shared<Read>(Read{endpoint, asked, request.body, visit.begin});
-  const bool waits =
-      reading_thread_.submit(id, request.body.size(), [this, id, made] { read(id, made); });
+  const Asked asked{.model = model_,
+                    .id = visit.id,
+                    .new_seed = rng_.next32(),
+                    .reply = [this, id] { return std::make_unique<PostedReply>(*this, id); },
+                    .look = {}};
+  const std::shared_ptr<Read> made(new Read{endpoint, asked, request.body, visit.begin});
+  made->asked.look = [this, read = made.get()] { look(*read); };
+  const bool waits = lane_of(endpoint, request.body)
+                         .submit(id, connection->client().to_string(), request.body.size(),
+                                 [this, id, made] { read(id, made); });
   if (!waits) {
     ++refused_;
     return queue_is_full(1);
   }
   ++reading_;
-  pending_.emplace(id, Pending{connection, visit});  // first: ended() takes what waits from there
+  // First: ended() takes what waits from there.
+  pending_.emplace(id, Pending{connection, visit, made});
   waiting_[connection.get()] = id;
   return std::nullopt;
 }
@@ -99,11 +119,12 @@ std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const htt
 // The refusal that answers a request after an exception; stderr gets the server's own faults.
 Refusal Endpoints::told_refusal_of(const std::exception& error) {
   const Refusal why = serve::refusal_of(error);
-  if (why.status >= 500) print_error(fmt::format("error: {}\n", error.what()));
+  const bool is_fault = why.status >= 500 && dynamic_cast<const Refused*>(&error) == nullptr;
+  if (is_fault) print_error(fmt::format("error: {}\n", error.what()));
   return why;
 }
 
-// For the reading thread.
+// For a reading thread.
 void Endpoints::read(Engine::Id id, const std::shared_ptr<Read>& made) {
   try {
     make(*made);
@@ -115,13 +136,10 @@ void Endpoints::read(Engine::Id id, const std::shared_ptr<Read>& made) {
 
 void Endpoints::make(Read& made) const {
   try {
-    if (Engine::Clock::now() - made.begin > options_.max_time) {
-      made.response = too_late(options_.max_time).response();
-      return;
-    }
+    made.asked.look();
     const Json body = parse_body(made.body);
     if (made.endpoint.call != nullptr) {
-      made.response = {.body = json_text(made.endpoint.call(body, model_))};
+      made.response = {.body = json_text(made.endpoint.call(body, made.asked))};
     } else {
       made.job = made.endpoint.job(body, made.asked);
     }
@@ -192,9 +210,11 @@ void Endpoints::ended(http::Connection* connection) {
   const auto waiting = waiting_.find(connection);
   if (waiting == waiting_.end()) return;
   const Engine::Id id = waiting->second;
-  if (reading_thread_.cancel(id)) --reading_;
-  engine_.cancel(id);
   const Pending pending = take(pending_.find(id));
+  pending.read->left = true;
+  const auto drops = [id](const auto& lane) { return lane->cancel(id); };
+  if (std::ranges::any_of(reading_threads_, drops)) --reading_;
+  engine_.cancel(id);
   log_.write(pending.visit, kClientLeft);
 }
 

@@ -5,13 +5,15 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 
 namespace tapegrad::serve {
 
-// A thread that does pieces of work one after the other, as they came. What waits is bounded: by
-// pieces, and by the bytes that these hold.
+// A thread that does pieces of work one after the other. Clients take turns, and the pieces of each
+// are done as they came. What waits is bounded: by pieces, and by the bytes that these hold.
 class WorkThread {
  public:
   using Id = std::int64_t;
@@ -23,7 +25,7 @@ class WorkThread {
   WorkThread& operator=(const WorkThread&) = delete;
 
   // False if too much waits already. One piece alone may hold more bytes. `work` throws nothing.
-  bool submit(Id id, std::size_t bytes, std::function<void()> work);
+  bool submit(Id id, const std::string& client, std::size_t bytes, std::function<void()> work);
   // Drops a piece. False if it has begun.
   bool cancel(Id id);
   // Drops what waits, and returns when what has begun is done.
@@ -32,15 +34,19 @@ class WorkThread {
  private:
   struct Piece {
     Id id;
+    std::string client;
     std::size_t bytes;
     std::function<void()> work;
   };
   void run();
+  Piece next();
 
   const std::size_t most_pieces_, most_bytes_;
   std::mutex mutex_;  // of what follows
   std::condition_variable news_;
   std::deque<Piece> pieces_;
+  std::map<std::string, std::int64_t> turns_;  // the last one of each client, of the latest ones
+  std::int64_t turn_ = 0;
   std::size_t bytes_ = 0;
   bool ends_ = false;
   std::thread thread_;  // begins when all else is there

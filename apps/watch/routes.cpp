@@ -5,6 +5,7 @@
 
 #include "tapegrad/apps/watch/page_files.h"
 #include "tapegrad/apps/watch/report/report_html.h"
+#include "tapegrad/base/text/cut_text.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/base/version.h"
 
@@ -75,7 +76,7 @@ std::pair<RunFiles*, std::string_view> run_in(std::string_view rest, const RunLi
 // names itself as the origin; what it can send without asking is not application/json.
 std::optional<Response> refusal_of_sender(const Request& request) {
   if (http::is_of_other_page(request)) return refusal(403, "the page of another site asks");
-  if (!request.content_type.starts_with("application/json")) {
+  if (!http::is_json(request.content_type)) {
     return refusal(415, "the body must be application/json");
   }
   return std::nullopt;
@@ -196,7 +197,7 @@ Answer answer(const Request& request, const RunList& runs, const std::string& ho
     return refusal(404, "there is no such run, or no such part of it");
   }
   auto file = http::page_response(page_files(), path);
-  if (!file) return refusal(404, "there is nothing of that name");
+  if (!file) return refusal(404, fmt::format("No page {}.", cut_text(path)));
   return gets ? Answer(std::move(*file)) : wrong_method("GET");
 }
 

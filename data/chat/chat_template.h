@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -61,9 +62,18 @@ using SpecialTokenTexts = std::map<std::string, std::string>;
 
 // The bounds of a rendering: a template comes with a model, from anybody.
 struct RenderLimits {
-  std::size_t steps = 50'000'000;                      // statements, expressions, items
+  std::size_t steps = 50'000'000;  // statements, expressions, items; bytes, many for one
   std::size_t text_bytes = std::size_t{64} << 20;      // of the text
-  std::size_t memory_bytes = std::size_t{1024} << 20;  // of all values, one after the other
+  std::size_t memory_bytes = std::size_t{1024} << 20;  // of all that is there at once
+  // Called every few thousand steps: its exception ends the rendering.
+  std::function<void()> look = {};
+
+  // Of a conversation for which somebody waits, and others behind: about a second.
+  static RenderLimits of_one_request() {
+    return {.steps = 10'000'000,
+            .text_bytes = std::size_t{16} << 20,
+            .memory_bytes = std::size_t{256} << 20};
+  }
 };
 
 // A template, parsed once. A handle, cheap to copy; rendering is thread-safe.

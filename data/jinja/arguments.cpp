@@ -15,10 +15,10 @@ class FunctionObject : public Object {
   std::string_view type() const override {
     return self_.is_none() ? "function" : "builtin_function_or_method";
   }
-  std::string repr() const override { return fmt::format("<function {}>", name_); }
+  String repr() const override { return formatted("<function {}>", name_); }
   bool callable() const override { return true; }
   Value call(Run& run, const Arguments& arguments) override {
-    return function_(run, self_, arguments);
+    return invoke(run, function_, self_, arguments);
   }
 
  private:
@@ -76,13 +76,30 @@ bool Parameters::flag(std::size_t i, bool otherwise) const {
 
 std::string_view Parameters::text(std::size_t i, std::string_view otherwise) const {
   if (values_[i] == nullptr) return otherwise;
-  const std::string* text = values_[i]->text();
+  const String* text = values_[i]->text();
   if (text == nullptr) fail_type(function_, "a str", *values_[i]);
   return *text;
 }
 
+namespace {
+std::size_t width_of(const Value& value) {
+  if (const String* text = value.text()) return text->size() / 256;
+  if (const Sequence* items = value.sequence()) return items->items.size() / 16;
+  const Dict* dict = value.dict();
+  return dict == nullptr ? 0 : dict->members.size() / 16;
+}
+}  // namespace
+
+Value invoke(Run& run, Function function, const Value& self, const Arguments& arguments) {
+  std::size_t width = 1 + width_of(self) + arguments.positional.size() + arguments.named.size();
+  for (const Value& argument : arguments.positional) width += width_of(argument);
+  for (const auto& [name, argument] : arguments.named) width += width_of(argument);
+  run.step(width);
+  return function(run, self, arguments);
+}
+
 Value function_value(std::string_view name, Function function, Value self) {
-  return Value(ObjectRef(std::make_shared<FunctionObject>(name, function, std::move(self))));
+  return Value(ObjectRef(make_counted<FunctionObject>(name, function, std::move(self))));
 }
 
 const NamedFunction* find_in(std::span<const NamedFunction> table, std::string_view name) {

@@ -36,8 +36,11 @@ class Parameters {
 
  private:
   std::string_view function_;
-  std::vector<const Value*> values_;
+  Vector<const Value*> values_;
 };
+
+// Calls a function of a table. Each may look at all that it is given, which takes steps.
+Value invoke(Run& run, Function function, const Value& self, const Arguments& arguments);
 
 // A function as a value, with what it is a method of.
 Value function_value(std::string_view name, Function function, Value self = {});
@@ -59,6 +62,8 @@ std::span<const NamedFunction> number_filters();
 std::span<const NamedFunction> value_tests();
 std::span<const NamedFunction> text_methods();
 std::span<const NamedFunction> cut_methods();
+std::span<const NamedFunction> dict_methods();
+std::span<const NamedFunction> global_functions();
 const NamedFunction* find_in(std::span<const NamedFunction> table, std::string_view name);
 
 }  // namespace tapegrad::data::jinja

@@ -9,7 +9,7 @@ namespace tapegrad::data::jinja {
 Value Name::compute(const Frame& frame) const {
   if (const Value* value = frame.scope->find(name)) return *value;
   if (const Function global = find_global(name)) return function_value(name, global);
-  return Value::undefined(fmt::format("'{}' is undefined", name), true);
+  return Value::undefined(described("'{}' is undefined", name), true);
 }
 
 ListOf::ListOf(int line, ListKind kind_, std::vector<ExpressionPtr> items_)
@@ -19,7 +19,6 @@ ListOf::ListOf(int line, ListKind kind_, std::vector<ExpressionPtr> items_)
 Value ListOf::compute(const Frame& frame) const {
   Values values;
   for (const auto& item : items) values.push_back(item->evaluate(frame));
-  frame.run.will_make(values.size() * sizeof(Value));
   return kind == ListKind::list ? list_of(std::move(values)) : tuple_of(std::move(values));
 }
 
@@ -31,13 +30,11 @@ DictOf::DictOf(int line, std::vector<std::pair<ExpressionPtr, ExpressionPtr>> me
   }
 }
 Value DictOf::compute(const Frame& frame) const {
-  auto dict = std::make_shared<Dict>();
+  auto dict = make_counted<Dict>();
   for (const auto& [key, value] : members) {
     Value name = key->evaluate(frame);
-    frame.run.step(dict->steps_to(name.weight()));
     dict->set(std::move(name), value->evaluate(frame));
   }
-  frame.run.will_make(dict->members.size() * 2 * sizeof(Value));
   return Value(DictRef(std::move(dict)));
 }
 
@@ -46,7 +43,7 @@ Attribute::Attribute(int line, ExpressionPtr of_, std::string name_)
   cover(of);
 }
 Value Attribute::compute(const Frame& frame) const {
-  return attribute_of(frame.run, of->evaluate(frame), name);
+  return attribute_of(of->evaluate(frame), name);
 }
 
 Item::Item(int line, ExpressionPtr of_, ExpressionPtr key_)
@@ -73,7 +70,7 @@ Value Slice::compute(const Frame& frame) const {
     return given ? given->evaluate(frame) : Value();
   };
   const Value value = of->evaluate(frame), from = bound(begin), to = bound(end);
-  return sliced(frame.run, value, from, to, bound(step));
+  return sliced(value, from, to, bound(step));
 }
 
 Arguments CallArguments::evaluate(const Frame& frame) const {
@@ -83,7 +80,7 @@ Arguments CallArguments::evaluate(const Frame& frame) const {
     made.named.emplace_back(name, argument->evaluate(frame));
   }
   if (more_positional) {
-    const SequenceRef more = items_of(frame.run, more_positional->evaluate(frame));
+    const SequenceRef more = items_of(more_positional->evaluate(frame));
     made.positional.insert(made.positional.end(), more->items.begin(), more->items.end());
   }
   if (more_named) {
@@ -96,7 +93,6 @@ Arguments CallArguments::evaluate(const Frame& frame) const {
       made.named.emplace_back(*name.text(), value);
     }
   }
-  frame.run.will_make((made.positional.size() + made.named.size()) * sizeof(Value));
   return made;
 }
 
@@ -136,7 +132,7 @@ Applied::Applied(int line, const char* what_, std::string name_, Function functi
 }
 Value Applied::apply(const Frame& frame, const Value& value) const {
   if (function == nullptr) raise("No {} named '{}' found.", what, name);
-  return function(frame.run, value, arguments.evaluate(frame));
+  return invoke(frame.run, function, value, arguments.evaluate(frame));
 }
 
 Binary::Binary(int line, Operator op_, ExpressionPtr left_, ExpressionPtr right_)
@@ -190,10 +186,9 @@ Concatenation::Concatenation(int line, std::vector<ExpressionPtr> parts_)
   for (const auto& part : parts) cover(part);
 }
 Value Concatenation::compute(const Frame& frame) const {
-  std::string made;
+  String made;
   for (const auto& part : parts) {
-    const std::string text = str(frame.run, part->evaluate(frame));
-    frame.run.will_make(text.size());
+    const String text = str(frame.run, part->evaluate(frame));
     made += text;
   }
   return Value(std::move(made));
@@ -207,9 +202,9 @@ Value Conditional::compute(const Frame& frame) const {
   if (truth(condition->evaluate(frame))) return yes->evaluate(frame);
   if (no) return no->evaluate(frame);
   return Value::undefined(
-      fmt::format("the inline if-expression on line {} evaluated to false and no else section was "
-                  "defined.",
-                  line()));
+      formatted("the inline if-expression on line {} evaluated to false and no else section was "
+                "defined.",
+                line()));
 }
 
 }  // namespace tapegrad::data::jinja

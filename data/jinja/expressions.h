@@ -18,21 +18,20 @@ namespace tapegrad::data::jinja {
 struct Frame {
   Run& run;
   std::shared_ptr<Scope> scope;
-  std::string* out;
+  String* out;
   // The whole text, and the parts of it that {% generation %} blocks made.
   struct Whole {
-    std::string text = {};
-    std::vector<std::pair<std::size_t, std::size_t>> generated = {};
+    String text = {};
+    Vector<std::pair<std::size_t, std::size_t>> generated = {};
   } * whole;
 
   void write(std::string_view text) const {
     run.will_write(text.size(), out->size());
-    if (out != &whole->text) run.will_make(text.size());  // the text of a macro or block
     *out += text;
   }
   // The same with a new scope inside, and perhaps other text.
-  Frame inside(std::string* other = nullptr) const {
-    return {run, std::make_shared<Scope>(Scope{.around = scope}), other ? other : out, whole};
+  Frame inside(String* other = nullptr) const {
+    return {run, make_counted<Scope>(Scope{.around = scope}), other ? other : out, whole};
   }
 };
 

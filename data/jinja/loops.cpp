@@ -1,4 +1,5 @@
-#include <algorithm>
+#include <memory>
+#include <optional>
 
 #include "tapegrad/data/jinja/statements.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 // Gives the items of a loop one by one. A test is asked when its item is needed: it may read what
 // the turns before have set.
-class LoopObject : public Object {
+class LoopObject : public Object, public std::enable_shared_from_this<LoopObject> {
  public:
   LoopObject(const Frame& frame, const For& loop, const Value& items)
       : run_(frame.run),
@@ -17,12 +18,12 @@ class LoopObject : public Object {
         loop_(loop),
         sized_(!loop.test &&
                !(items.sequence() != nullptr && items.sequence()->kind == SequenceKind::iterator)),
-        items_(items_of(frame.run, items)) {
+        items_(items_of(items)) {
     extent = items_->extent;
   }
 
   std::string_view type() const override { return "LoopContext"; }
-  std::string repr() const override { return fmt::format("<LoopContext {}>", index_ + 1); }
+  String repr() const override { return formatted("<LoopContext {}>", index_ + 1); }
 
   // Goes on to the next item; false if there is none.
   bool advance() {
@@ -55,10 +56,19 @@ class LoopObject : public Object {
       const auto next = peek();
       return next ? items_->items[*next] : Value::undefined("there is no next item");
     }
+    if (name == "cycle")
+      return function_value("cycle", cycle, Value(ObjectRef(shared_from_this())));
     return std::nullopt;
   }
 
  private:
+  // The argument whose turn it is.
+  static Value cycle(Run&, const Value& self, const Arguments& arguments) {
+    const auto& loop = static_cast<const LoopObject&>(*self.object());
+    const Values& given = arguments.positional;
+    if (given.empty()) raise("no items for cycling given");
+    return given[static_cast<std::size_t>(loop.index_) % given.size()];
+  }
   // The place of the next item that passes the test.
   std::optional<std::size_t> peek() {
     if (ahead_) return next_;
@@ -100,7 +110,7 @@ class LoopObject : public Object {
     if (current_) current_ = 0;
     ahead_ = false;
     at_ = known;
-    items_ = std::make_shared<const Sequence>(SequenceKind::list, std::move(kept));
+    items_ = make_counted<const Sequence>(SequenceKind::list, std::move(kept));
     frame_.reset();
   }
 
@@ -118,7 +128,7 @@ class LoopObject : public Object {
 }  // namespace
 
 Flow For::execute(const Frame& frame) const {
-  const auto loop = std::make_shared<LoopObject>(frame, *this, items->evaluate(frame));
+  const auto loop = make_counted<LoopObject>(frame, *this, items->evaluate(frame));
   const std::unique_ptr<LoopObject, void (*)(LoopObject*)> leaving(
       loop.get(), [](LoopObject* left) { left->leave(); });
   const Value loop_value{ObjectRef(loop)};

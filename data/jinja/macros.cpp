@@ -14,9 +14,9 @@ class MacroObject : public Object {
       : scope_(frame.scope), whole_(frame.whole), source_(source) {}
 
   std::string_view type() const override { return "Macro"; }
-  std::string repr() const override {
+  String repr() const override {
     return source_.name.empty() ? "<Macro anonymous>"
-                                : fmt::format("<Macro {}>", repr_text(source_.name));
+                                : formatted("<Macro {}>", repr_text(source_.name));
   }
   bool callable() const override { return true; }
   std::optional<Value> attribute(std::string_view name) override {
@@ -32,7 +32,7 @@ class MacroObject : public Object {
 
   Value call(Run& run, const Arguments& arguments) override {
     const Run::Deeper deeper(run);
-    std::string text;
+    String text;
     const Frame outer{run, scope_, &text, whole_};
     const Frame frame = outer.inside();
     bind(frame, arguments);
@@ -44,8 +44,9 @@ class MacroObject : public Object {
   void bind(const Frame& frame, const Arguments& arguments) const {
     const auto& parameters = source_.parameters;
     const std::size_t given = std::min(arguments.positional.size(), parameters.size());
-    std::vector<bool> used(arguments.named.size(), false);
+    Vector<bool> used(arguments.named.size(), false);
     const auto take = [&](std::string_view name) -> const Value* {
+      count_steps(arguments.named.size() / 8);
       for (std::size_t i = 0; i < arguments.named.size(); ++i) {
         if (used[i] || arguments.named[i].first != name) continue;
         used[i] = true;
@@ -53,10 +54,10 @@ class MacroObject : public Object {
       }
       return nullptr;
     };
-    std::vector<std::size_t> missing;
+    Vector<std::size_t> missing;
     bool found_caller = false;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const std::string& name = parameters[i].first;
+      const auto& name = parameters[i].first;
       found_caller = found_caller || name == "caller";
       const Value* value = i < given ? &arguments.positional[i] : take(name);
       if (value == nullptr) {
@@ -77,14 +78,13 @@ class MacroObject : public Object {
       const auto& [name, otherwise] = parameters[i];
       frame.scope->set(
           name, otherwise ? otherwise->evaluate(frame)
-                          : Value::undefined(fmt::format("parameter '{}' was not provided", name)));
+                          : Value::undefined(described("parameter '{}' was not provided", name)));
     }
   }
 
   // Binds the arguments that no parameter takes: kwargs and varargs, if the body reads them.
-  void bind_rest(const Frame& frame, const Arguments& arguments,
-                 const std::vector<bool>& used) const {
-    auto named = std::make_shared<Dict>();
+  void bind_rest(const Frame& frame, const Arguments& arguments, const Vector<bool>& used) const {
+    auto named = make_counted<Dict>();
     for (std::size_t i = 0; i < used.size(); ++i) {
       if (!used[i]) named->set(Value(arguments.named[i].first), arguments.named[i].second);
     }
@@ -121,7 +121,7 @@ class MacroObject : public Object {
 
 Value macro_value(const Frame& frame, const MacroSource& source) {
   frame.run.keep(frame.scope);
-  return Value(ObjectRef(std::make_shared<MacroObject>(frame, source)));
+  return Value(ObjectRef(make_counted<MacroObject>(frame, source)));
 }
 
 }  // namespace tapegrad::data::jinja

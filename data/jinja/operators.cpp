@@ -121,29 +121,33 @@ Value of_reals(Operator op, double a, double b) {
   return {};
 }
 
-Value joined(Run& run, const Sequence& a, const Sequence& b) {
-  run.will_make((a.items.size() + b.items.size()) * sizeof(Value));
+Value joined(const Sequence& a, const Sequence& b) {
   Values items = a.items;
   items.insert(items.end(), b.items.begin(), b.items.end());
   return a.kind == SequenceKind::tuple ? tuple_of(std::move(items)) : list_of(std::move(items));
 }
 
+// Of so many things that are made at once. Error, as if they were made, for what no number holds.
+std::size_t bytes_of(std::size_t times, std::size_t each) {
+  constexpr std::size_t kMost = SIZE_MAX / 4;
+  if (times > kMost / each) count_bytes(kMost);
+  return times * each;
+}
+
 // A text or list so many times.
-Value repeated(Run& run, const Value& value, std::int64_t count) {
+Value repeated(const Value& value, std::int64_t count) {
   const auto times = static_cast<std::size_t>(std::max<std::int64_t>(count, 0));
-  if (const std::string* text = value.text()) {
+  if (const String* text = value.text()) {
     if (text->empty()) return value;
-    run.will_make(times > SIZE_MAX / text->size() ? SIZE_MAX : times * text->size());
-    std::string made;
-    made.reserve(times * text->size());
+    String made;
+    made.reserve(bytes_of(times, text->size()));
     for (std::size_t i = 0; i < times; ++i) made += *text;
     return Value(std::move(made), value.is_markup());
   }
   const Sequence& items = *value.sequence();
-  const std::size_t size = std::max<std::size_t>(items.items.size() * sizeof(Value), 1);
-  run.will_make(times > SIZE_MAX / size ? SIZE_MAX : times * size);
   Values made;
   if (!items.items.empty()) {
+    made.reserve(bytes_of(times, items.items.size() * sizeof(Value)) / sizeof(Value));
     for (std::size_t i = 0; i < times; ++i) {
       made.insert(made.end(), items.items.begin(), items.items.end());
     }
@@ -156,26 +160,23 @@ bool repeats(const Value& value) {
   return value.is_text() || (items != nullptr && items->kind <= SequenceKind::tuple);
 }
 
-bool contains(Run& run, const Value& container, const Value& value) {
-  if (const std::string* text = container.text()) {
+bool contains(const Value& container, const Value& value) {
+  if (const String* text = container.text()) {
     if (value.is_undefined() || !value.is_text()) {
       raise("'in <string>' requires string as left operand, not {}", type_name(value));
     }
-    run.will_search(*text, *value.text());
+    count_search(*text, *value.text());
     return text->find(*value.text()) != text->npos;
   }
   if (const Dict* dict = container.dict()) {
-    run.step(dict->steps_to(value.weight()));
     return dict->find(value) != nullptr;
   }
   const bool has_items = container.sequence() != nullptr || container.is_undefined();
   if (!has_items)
     raise("argument of type '{}' is not a container or iterable", type_name(container));
-  const SequenceRef items = items_of(run, container);
-  return std::any_of(items->items.begin(), items->items.end(), [&](const Value& item) {
-    run.step(std::min(item.weight(), value.weight()));
-    return equal(item, value);
-  });
+  const SequenceRef items = items_of(container);
+  return std::any_of(items->items.begin(), items->items.end(),
+                     [&](const Value& item) { return equal(item, value); });
 }
 
 }  // namespace
@@ -187,16 +188,15 @@ Value binary(Run& run, Operator op, const Value& a, const Value& b) {
   if (u && v) return of_reals(op, *u, *v);
   if (op == Operator::add && a.is_text() && b.is_text()) {
     const bool markup = a.is_markup() || b.is_markup();
-    run.will_make(a.text()->size() + b.text()->size());
     if (markup) return Value(escaped(run, a) + escaped(run, b), true);
     return Value(*a.text() + *b.text());
   }
   if (op == Operator::add && repeats(a) && repeats(b) && a.sequence() && b.sequence() &&
       a.sequence()->kind == b.sequence()->kind) {
-    return joined(run, *a.sequence(), *b.sequence());
+    return joined(*a.sequence(), *b.sequence());
   }
-  if (op == Operator::multiply && repeats(a) && y) return repeated(run, a, *y);
-  if (op == Operator::multiply && repeats(b) && x) return repeated(run, b, *x);
+  if (op == Operator::multiply && repeats(a) && y) return repeated(a, *y);
+  if (op == Operator::multiply && repeats(b) && x) return repeated(b, *x);
   if (op == Operator::modulo && a.is_text() && !b.is_undefined()) {
     raise("texts have no % here: write ~ or +");
   }
@@ -221,7 +221,7 @@ namespace {
 
 bool ordered(Run& run, const Value& a, const Value& b, const char* sign, bool greater,
              bool or_equal) {
-  run.step(std::min(a.weight(), b.weight()));
+  run.step();
   const Value &low = greater ? b : a, &high = greater ? a : b;
   const auto x = integer_of(low), y = integer_of(high);
   if (x && y) return or_equal ? *x <= *y : *x < *y;
@@ -229,13 +229,13 @@ bool ordered(Run& run, const Value& a, const Value& b, const char* sign, bool gr
   if (u && v) return or_equal ? *u <= *v : *u < *v;
   // UTF-8 has the order of code points.
   if (a.is_text() && b.is_text()) {
+    run.step(std::min(a.weight(), b.weight()));
     return or_equal ? *low.text() <= *high.text() : *low.text() < *high.text();
   }
   const Sequence *s = low.sequence(), *t = high.sequence();
   if (s && t && repeats(low) && repeats(high) && s->kind == t->kind) {
     const std::size_t both = std::min(s->items.size(), t->items.size());
     for (std::size_t i = 0; i < both; ++i) {
-      run.step(std::min(s->items[i].weight(), t->items[i].weight()));
       if (equal(s->items[i], t->items[i])) continue;
       return greater ? ordered(run, t->items[i], s->items[i], sign, true, or_equal)
                      : ordered(run, s->items[i], t->items[i], sign, false, or_equal);
@@ -255,7 +255,6 @@ bool less(Run& run, const Value& a, const Value& b) {
 }
 
 bool compare(Run& run, Comparison comparison, const Value& a, const Value& b) {
-  run.step(std::min(a.weight(), b.weight()));
   switch (comparison) {
     case Comparison::equal:
       return equal(a, b);
@@ -270,22 +269,21 @@ bool compare(Run& run, Comparison comparison, const Value& a, const Value& b) {
     case Comparison::greater_equal:
       return ordered(run, a, b, ">=", true, true);
     case Comparison::in:
-      return contains(run, b, a);
+      return contains(b, a);
     case Comparison::not_in:
-      return !contains(run, b, a);
+      return !contains(b, a);
   }
   return false;
 }
 
-Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
-             const Value& step_value) {
+Value sliced(const Value& value, const Value& begin, const Value& end, const Value& step_value) {
   const Sequence* items = value.sequence();
   const bool has_slices =
       value.is_text() ||
       (items != nullptr && (repeats(value) || items->kind == SequenceKind::range));
   if (!has_slices) {
     if (const Undefined* undefined = value.undefined()) raise(*undefined);
-    return Value::undefined(fmt::format("{} has no element slice", owner_name(value)));
+    return Value::undefined(described("{} has no element slice", owner_name(value)));
   }
   const auto bound = [](const Value& given, std::int64_t otherwise) {
     if (given.is_none()) return otherwise;
@@ -295,9 +293,8 @@ Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
   };
   const std::int64_t step = bound(step_value, 1);
   if (step == 0) raise("slice step cannot be zero");
-  const std::string* text = value.text();
+  const String* text = value.text();
   const auto count = static_cast<std::int64_t>(text ? character_count(*text) : items->items.size());
-  run.step(static_cast<std::size_t>(count) / 16);
   const std::int64_t low = step > 0 ? 0 : -1, high = step > 0 ? count : count - 1;
   const auto clipped = [&](std::int64_t at) {
     return std::clamp(at < 0 ? std::max(at, -count - 1) + count : at, low, high);
@@ -308,11 +305,10 @@ Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
     const std::string_view rest =
         std::string_view(*text).substr(byte_of(*text, static_cast<std::size_t>(first)));
     const auto length = static_cast<std::size_t>(std::max<std::int64_t>(last - first, 0));
-    return run.text(std::string(rest.substr(0, byte_of(rest, length))), value.is_markup());
+    return Value(String(rest.substr(0, byte_of(rest, length))), value.is_markup());
   }
-  if (text) run.will_make(static_cast<std::size_t>(count) * sizeof(std::string_view));
-  const auto characters = text ? characters_of(*text) : std::vector<std::string_view>();
-  std::string made;
+  const auto characters = text ? characters_of(*text) : Vector<std::string_view>();
+  String made;
   Values chosen;
   for (std::int64_t i = first; step > 0 ? i < last : i > last;) {
     if (text) {
@@ -322,12 +318,12 @@ Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
     }
     if (__builtin_add_overflow(i, step, &i)) break;
   }
-  if (text) return run.text(std::move(made), value.is_markup());
+  if (text) return Value(std::move(made), value.is_markup());
   if (items->kind == SequenceKind::tuple) return tuple_of(std::move(chosen));
   if (items->kind == SequenceKind::range) {
-    return Value(std::make_shared<const Sequence>(SequenceKind::range, std::move(chosen)));
+    return Value(make_counted<const Sequence>(SequenceKind::range, std::move(chosen)));
   }
-  return run.list(std::move(chosen));
+  return list_of(std::move(chosen));
 }
 
 }  // namespace tapegrad::data::jinja

@@ -19,13 +19,12 @@ bool compare(Run& run, Comparison comparison, const Value& a, const Value& b);
 // a < b of Python's. Error for types without an order.
 bool less(Run& run, const Value& a, const Value& b);
 
-Value sliced(Run& run, const Value& value, const Value& begin, const Value& end, const Value& step);
+Value sliced(const Value& value, const Value& begin, const Value& end, const Value& step);
 
 // str.strip(), of white space, or of the characters in `chars`.
-std::string_view stripped(Run& run, std::string_view text, bool left, bool right);
-std::string_view stripped(Run& run, std::string_view text, std::string_view chars, bool left,
-                          bool right);
+std::string_view stripped(std::string_view text, bool left, bool right);
+std::string_view stripped(std::string_view text, std::string_view chars, bool left, bool right);
 // str.replace(); most < 0: all.
-Value replaced(Run& run, std::string_view text, std::string_view old, std::string_view with,
+Value replaced(std::string_view text, std::string_view old, std::string_view with,
                std::int64_t most);
 }  // namespace tapegrad::data::jinja

@@ -11,17 +11,13 @@
 namespace tapegrad::data::jinja {
 namespace {
 
-// The most bytes that a byte of a text becomes: "\x00", "\u0000" and "&#34;".
-constexpr std::size_t kMostOfRepr = 4, kMostOfJson = 6, kMostOfMarkup = 5;
-
 class Repr {
  public:
   explicit Repr(Run& run) : run_(run) {}
 
   void add(const Value& value) {
     run_.step();
-    if (const std::string* text = value.text()) {
-      run_.will_make(text->size() * kMostOfRepr + 2);
+    if (const String* text = value.text()) {
       made_ += repr_text(*text);
     } else if (const Sequence* items = value.sequence()) {
       add_items(*items);
@@ -40,11 +36,11 @@ class Repr {
       add_bytes(str(run_, value));
     }
   }
-  std::string take() { return std::move(made_); }
+  String take() { return std::move(made_); }
 
  private:
   void add_bytes(std::string_view bytes) {
-    run_.will_make(bytes.size());
+    count_steps(1);
     made_ += bytes;
   }
   void add_items(const Sequence& sequence) {
@@ -82,21 +78,22 @@ class Repr {
     const std::size_t count = range.items.size();
     const std::int64_t begin = count == 0 ? 0 : at(0), step = count < 2 ? 1 : at(1) - at(0);
     const std::int64_t end = count == 0 ? 0 : at(count - 1) + (step > 0 ? 1 : -1);
-    add_bytes(step == 1 ? fmt::format("range({}, {})", begin, end)
-                        : fmt::format("range({}, {}, {})", begin, end, step));
+    add_bytes(step == 1 ? formatted("range({}, {})", begin, end)
+                        : formatted("range({}, {}, {})", begin, end, step));
   }
 
   Run& run_;
-  std::string made_;
+  String made_;
 };
 
-std::string json_string(std::string_view text, bool ascii) {
-  std::string made = "\"";
+String json_string(std::string_view text, bool ascii) {
+  count_reading(text);
+  String made = "\"";
   while (!text.empty()) {
     const Utf8Char c = first_char(text);
     const std::string_view bytes = text.substr(0, c.size);
     text.remove_prefix(c.size);
-    const auto unit = [&](unsigned value) { made += fmt::format("\\u{:04x}", value); };
+    const auto unit = [&](unsigned value) { made += formatted("\\u{:04x}", value); };
     switch (c.code_point) {
       case '"':
         made += "\\\"";
@@ -147,40 +144,37 @@ class JsonPrinter {
     run_.step();
     if (value.is_none()) return add_bytes("null");
     if (const bool* held = value.boolean()) return add_bytes(*held ? "true" : "false");
-    if (const std::int64_t* number = value.integer()) return add_bytes(fmt::format("{}", *number));
+    if (const std::int64_t* number = value.integer()) return add_bytes(formatted("{}", *number));
     if (const double* number = value.real()) return add_bytes(json_real(*number));
-    if (const std::string* text = value.text()) return add_text(*text);
+    if (const String* text = value.text()) return add_text(*text);
     if (const Sequence* items = value.sequence()) {
       if (items->kind <= SequenceKind::tuple) return add_items(items->items, level);
     }
     if (const Dict* dict = value.dict()) return add_members(*dict, level);
     raise("Object of type {} is not JSON serializable", type_name(value));
   }
-  std::string take() { return std::move(made_); }
+  String take() { return std::move(made_); }
 
  private:
-  static std::string json_real(double number) {
+  static String json_real(double number) {
     if (std::isnan(number)) return "NaN";
     if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
     return repr_real(number);
   }
-  static std::string key_text(const Value& key) {
-    if (const std::string* text = key.text()) return *text;
+  static String key_text(const Value& key) {
+    if (const String* text = key.text()) return *text;
     if (key.is_none()) return "null";
     if (const bool* held = key.boolean()) return *held ? "true" : "false";
-    if (const std::int64_t* number = key.integer()) return fmt::format("{}", *number);
+    if (const std::int64_t* number = key.integer()) return formatted("{}", *number);
     if (const double* number = key.real()) return json_real(*number);
     raise("keys must be str, int, float, bool or None, not {}", type_name(key));
   }
 
   void add_bytes(std::string_view bytes) {
-    run_.will_make(bytes.size());
+    count_steps(1);
     made_ += bytes;
   }
-  void add_text(std::string_view text) {
-    run_.will_make(text.size() * kMostOfJson + 2);
-    made_ += json_string(text, style_.ascii);
-  }
+  void add_text(std::string_view text) { made_ += json_string(text, style_.ascii); }
   void line(int level) {
     if (!style_.indent) return;
     add_bytes("\n");
@@ -199,7 +193,7 @@ class JsonPrinter {
   }
   void add_members(const Dict& dict, int level) {
     if (dict.members.empty()) return add_bytes("{}");
-    std::vector<std::pair<std::string, const Value*>> members;
+    Vector<std::pair<String, const Value*>> members;
     for (const auto& [key, value] : dict.members) members.emplace_back(key_text(key), &value);
     if (style_.sort_keys) {
       std::stable_sort(members.begin(), members.end(),
@@ -221,23 +215,24 @@ class JsonPrinter {
 
   Run& run_;
   const JsonStyle& style_;
-  std::string made_;
+  String made_;
 };
 
 }  // namespace
 
-std::string repr_real(double number) {
+String repr_real(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  std::string text = fmt::format("{}", number);
+  String text = formatted("{}", number);
   if (text.find_first_of(".e") == text.npos) text += ".0";
   return text;
 }
 
-std::string repr_text(std::string_view text) {
+String repr_text(std::string_view text) {
+  count_reading(text);
   const bool has_single = text.find('\'') != text.npos;
   const char quote = has_single && text.find('"') == text.npos ? '"' : '\'';
-  std::string made(1, quote);
+  String made(1, quote);
   while (!text.empty()) {
     const Utf8Char c = first_char(text);
     const std::string_view bytes = text.substr(0, c.size);
@@ -255,39 +250,39 @@ std::string repr_text(std::string_view text) {
     } else if (is_printable(c.code_point)) {
       made += bytes;
     } else {
-      made += code < 0x100     ? fmt::format("\\x{:02x}", code)
-              : code < 0x10000 ? fmt::format("\\u{:04x}", code)
-                               : fmt::format("\\U{:08x}", code);
+      made += code < 0x100     ? formatted("\\x{:02x}", code)
+              : code < 0x10000 ? formatted("\\u{:04x}", code)
+                               : formatted("\\U{:08x}", code);
     }
   }
   return made + quote;
 }
 
-std::string str(Run& run, const Value& value) {
-  if (const std::string* text = value.text()) return *text;
+String str(Run& run, const Value& value) {
+  if (const String* text = value.text()) return *text;
   if (value.is_none()) return "None";
   if (const Undefined* undefined = value.undefined()) {
     if (run.strict()) raise(*undefined);
     return "";
   }
   if (const bool* held = value.boolean()) return *held ? "True" : "False";
-  if (const std::int64_t* number = value.integer()) return fmt::format("{}", *number);
+  if (const std::int64_t* number = value.integer()) return formatted("{}", *number);
   if (const double* number = value.real()) return repr_real(*number);
   if (const Object* object = value.object()) return object->repr();
   return repr(run, value);
 }
 
-std::string repr(Run& run, const Value& value) {
+String repr(Run& run, const Value& value) {
   Repr printer(run);
   printer.add(value);
   return printer.take();
 }
 
-std::string escaped(Run& run, const Value& value) {
-  const std::string text = str(run, value);
-  run.will_make(text.size() * (value.is_markup() ? 1 : kMostOfMarkup));
+String escaped(Run& run, const Value& value) {
+  const String text = str(run, value);
   if (value.is_markup()) return text;
-  std::string made;
+  count_reading(text);
+  String made;
   for (const char c : text) {
     switch (c) {
       case '&':
@@ -312,7 +307,7 @@ std::string escaped(Run& run, const Value& value) {
   return made;
 }
 
-std::string json_dumps(Run& run, const Value& value, const JsonStyle& style) {
+String json_dumps(Run& run, const Value& value, const JsonStyle& style) {
   JsonPrinter printer(run, style);
   printer.add(value, 0);
   return printer.take();

@@ -10,21 +10,21 @@
 namespace tapegrad::data::jinja {
 
 // str() and repr() of Python's.
-std::string str(Run& run, const Value& value);
-std::string repr(Run& run, const Value& value);
-std::string repr_text(std::string_view text);
-std::string repr_real(double number);
+String str(Run& run, const Value& value);
+String repr(Run& run, const Value& value);
+String repr_text(std::string_view text);
+String repr_real(double number);
 
 // &, <, >, ' and " as HTML writes them, unless the value is markup already.
-std::string escaped(Run& run, const Value& value);
+String escaped(Run& run, const Value& value);
 
 // json.dumps() of Python's.
 struct JsonStyle {
   bool ascii = false;
-  std::optional<std::string> indent = {};  // of each level; members on lines of their own
-  std::string item_separator = ", ", key_separator = ": ";
+  std::optional<String> indent = {};  // of each level; members on lines of their own
+  String item_separator = ", ", key_separator = ": ";
   bool sort_keys = false;
 };
-std::string json_dumps(Run& run, const Value& value, const JsonStyle& style);
+String json_dumps(Run& run, const Value& value, const JsonStyle& style);
 
 }  // namespace tapegrad::data::jinja

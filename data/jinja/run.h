@@ -1,11 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "tapegrad/data/jinja/value.h"
 
@@ -13,37 +13,36 @@ namespace tapegrad::data::jinja {
 
 // The bounds of a template's work. A template comes with a model, from anybody.
 struct Limits {
-  std::size_t steps = 50'000'000;          // statements, expressions, items
+  std::size_t steps = 50'000'000;          // statements, expressions, items; bytes, many for one
   std::size_t text_bytes = 64u << 20;      // of the text
-  std::size_t memory_bytes = 1024u << 20;  // of all values that are made, one after the other
+  std::size_t memory_bytes = 1024u << 20;  // of all that is there at once
   int depth = 800;                         // of macros that call macros, and of expressions
   bool strict = false;  // what is undefined is an error where it becomes text (StrictUndefined)
+  // Called every few thousand steps: its exception ends the execution.
+  std::function<void()> look = {};
 };
 
 struct Scope;
 
-// One execution of a template.
+// One execution of a template. While it lives, all that this thread makes of values is counted for
+// it: see counted.h.
 class Run {
  public:
-  explicit Run(const Limits& limits) : limits_(limits) {}
+  explicit Run(const Limits& limits);
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
   bool strict() const { return limits_.strict; }
-  // Errors when a limit is exceeded. Called before what they count is made.
-  void step(std::size_t steps = 1);
-  void will_make(std::size_t bytes);
+  std::size_t steps() const { return steps_; }  // that were taken
+  // Errors when a limit is exceeded. Called before what they count is done or made.
+  void step(std::size_t steps = 1) {
+    steps_ += std::min(steps, limits_.steps + 1);
+    if (steps_ >= next_look_) look();
+  }
+  void take_bytes(std::size_t bytes);
+  void return_bytes(std::size_t bytes) noexcept { bytes_ -= std::min(bytes, bytes_); }
   void will_write(std::size_t bytes, std::size_t already);
-  // For text whose characters are taken one by one, each of which is compared with `each` others.
-  void will_read(std::string_view text, std::size_t each = 1);
-  // For a search, which compares all of `part` at every place of `text` at worst.
-  void will_search(std::string_view text, std::string_view part);
-
-  Value text(std::string made, bool markup = false);  // counted
-  Value pair(Value first, Value second);
-  Value list(Values items);
-  Value iterator(Values items);
 
   // Keeps objects that may hold each other in a circle, and takes them apart at the end.
   void keep(ObjectRef object);
@@ -52,11 +51,15 @@ class Run {
   class Deeper;
 
  private:
-  Limits limits_;
-  std::size_t steps_ = 0, bytes_ = 0;
+  void look();
+
+  const Limits limits_;
+  Run* const around_;  // what was counted for before
+  std::size_t steps_ = 0, bytes_ = 0, next_look_ = 0;
+  std::size_t unstepped_ = 0;  // bytes that were taken since the last step for some
   int depth_ = 0;
-  std::vector<ObjectRef> objects_;
-  std::vector<std::shared_ptr<Scope>> scopes_;
+  Vector<ObjectRef> objects_;
+  Vector<std::shared_ptr<Scope>> scopes_;
 };
 
 // While it lives, execution is one level deeper.
@@ -72,10 +75,10 @@ class Run::Deeper {
 };
 
 // The items that a loop goes through; an iterator's are gone afterwards. Error for what has none.
-SequenceRef items_of(Run& run, const Value& value);
+SequenceRef items_of(const Value& value);
 
 // a.name and a[key], as Jinja looks for them: attribute or member first, then the other.
-Value attribute_of(Run& run, const Value& value, std::string_view name);
+Value attribute_of(const Value& value, std::string_view name);
 Value item_of(Run& run, const Value& value, const Value& key);
 // A method of a text, list, dict or number; what is unsafe for a template is undefined.
 std::optional<Value> method_of(const Value& value, std::string_view name);

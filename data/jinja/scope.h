@@ -1,10 +1,8 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "tapegrad/data/jinja/value.h"
 
@@ -14,10 +12,11 @@ namespace tapegrad::data::jinja {
 // the scope around it, as that is when it is looked for.
 struct Scope {
   std::shared_ptr<Scope> around;  // null: the outermost one
-  std::vector<std::pair<std::string, Value>> variables = {};
+  Vector<std::pair<String, Value>> variables = {};
 
   const Value* find(std::string_view name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->around.get()) {
+      count_steps((1 + scope->variables.size()) / 4);
       for (const auto& [known, value] : scope->variables) {
         if (known == name) return &value;
       }
@@ -25,6 +24,7 @@ struct Scope {
     return nullptr;
   }
   void set(std::string_view name, Value value) {
+    count_steps(variables.size() / 8);
     for (auto& [known, old] : variables) {
       if (known != name) continue;
       old = std::move(value);

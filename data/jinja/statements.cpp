@@ -28,7 +28,7 @@ void Target::assign(const Frame& frame, const Value& value) const {
     return space->set(attribute, value);
   }
   if (!is_tuple) return frame.scope->set(name, value);
-  const SequenceRef items = items_of(frame.run, value);
+  const SequenceRef items = items_of(value);
   const std::size_t size = items->items.size(), wanted = several.size();
   if (size < wanted) raise("not enough values to unpack (expected {}, got {})", wanted, size);
   if (size > wanted) raise("too many values to unpack (expected {})", wanted);
@@ -42,7 +42,7 @@ Flow Data::execute(const Frame& frame) const {
 
 Flow Print::execute(const Frame& frame) const {
   const Value made = value->evaluate(frame);
-  const std::string* text = made.text();
+  const String* text = made.text();
   frame.write(text != nullptr ? *text : str(frame.run, made));
   return Flow::next;
 }
@@ -63,7 +63,7 @@ Value filtered(const Frame& frame, const Expression& filter, const Value& text) 
 }  // namespace
 
 Flow TextBlock::execute(const Frame& frame) const {
-  std::string text;
+  String text;
   const Frame inner = frame.inside(&text);
   const Flow flow = body.execute(inner);
   if (flow != Flow::next) return flow;

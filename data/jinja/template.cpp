@@ -15,12 +15,13 @@ Template::Rendered Template::render(const std::vector<std::pair<std::string, Val
                                     const Limits& limits) const {
   Run run(limits);
   Frame::Whole whole;
-  const Frame frame{run, std::make_shared<Scope>(), &whole.text, &whole};
+  const Frame frame{run, make_counted<Scope>(), &whole.text, &whole};
   for (const auto& [name, value] : variables) frame.scope->set(name, value);
   // Jinja's own variables of a template begin in a scope inside that of the given ones.
   parsed_->body.execute(frame.inside());
   if (!parsed_->generations_are_placed) whole.generated.clear();
-  return {std::move(whole.text), std::move(whole.generated)};
+  return {std::string(std::string_view(whole.text)),
+          {whole.generated.begin(), whole.generated.end()}};
 }
 
 bool Template::marks_generations() const {
@@ -53,7 +54,7 @@ Value value_of(const Json& json) {
       return list_of(std::move(items));
     }
     case Json::value_t::object: {
-      auto dict = std::make_shared<Dict>();
+      auto dict = make_counted<Dict>();
       for (const auto& [name, member] : json.items()) {  // names are apart: see parse_json()
         Value value = value_of(member);
         dict->extent.cover(value);

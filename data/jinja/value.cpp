@@ -49,8 +49,8 @@ void Extent::cover(const Value& part) {
   if (weight > kMostWeight) raise("a value has more than {} parts", kMostWeight);
 }
 
-Value Value::undefined(std::string message, bool is_name) {
-  return Value(std::make_shared<const Undefined>(Undefined{std::move(message), is_name}));
+Value Value::undefined(std::string_view message, bool is_name) {
+  return Value(make_counted<const Undefined>(Undefined{String(cut_text(message)), is_name}));
 }
 
 int Value::depth() const {
@@ -64,7 +64,7 @@ std::size_t Value::weight() const {
   if (const Sequence* items = sequence()) return items->extent.weight;
   if (const Dict* members = dict()) return members->extent.weight;
   if (const Object* held = object()) return held->extent.weight;
-  const std::string* held_text = text();
+  const String* held_text = text();
   return held_text == nullptr ? 1 : text_weight(*held_text);
 }
 
@@ -82,17 +82,17 @@ Sequence::Sequence(SequenceKind kind_, Values items_) : kind(kind_), items(std::
 }
 
 Value list_of(Values items) {
-  return Value(std::make_shared<const Sequence>(SequenceKind::list, std::move(items)));
+  return Value(make_counted<const Sequence>(SequenceKind::list, std::move(items)));
 }
 Value tuple_of(Values items) {
-  return Value(std::make_shared<const Sequence>(SequenceKind::tuple, std::move(items)));
+  return Value(make_counted<const Sequence>(SequenceKind::tuple, std::move(items)));
 }
 Value iterator_of(Values items) {
-  return Value(std::make_shared<const Sequence>(SequenceKind::iterator, std::move(items)));
+  return Value(make_counted<const Sequence>(SequenceKind::iterator, std::move(items)));
 }
 
 const Value* Dict::find(const Value& key) const {
-  if (const std::string* text = key.text()) return find(std::string_view(*text));
+  if (const String* text = key.text()) return find(std::string_view(*text));
   check_hashable(key);
   for (const auto& [name, value] : members) {
     if (equal(name, key)) return &value;
@@ -101,8 +101,9 @@ const Value* Dict::find(const Value& key) const {
 }
 
 const Value* Dict::find(std::string_view key) const {
+  count_steps(members.size() * text_weight(key) / 8);
   for (const auto& [name, value] : members) {
-    const std::string* text = name.text();
+    const String* text = name.text();
     if (text != nullptr && *text == key) return &value;
   }
   return nullptr;
@@ -137,13 +138,13 @@ std::string_view type_name(const Value& value) {
   return "Undefined";
 }
 
-std::string owner_name(const Value& value) {
+String owner_name(const Value& value) {
   if (value.is_none()) return "None";
   const std::string_view type = type_name(value);
   if (type == "Namespace") return "jinja2.utils.Namespace object";
   const bool of_runtime = type == "LoopContext" || type == "Macro";
-  if (of_runtime) return fmt::format("jinja2.runtime.{} object", type);
-  return fmt::format("{} object", type);
+  if (of_runtime) return formatted("jinja2.runtime.{} object", type);
+  return formatted("{} object", type);
 }
 
 bool truth(const Value& value) {
@@ -151,7 +152,7 @@ bool truth(const Value& value) {
   if (const bool* held = value.boolean()) return *held;
   if (const std::int64_t* number = value.integer()) return *number != 0;
   if (const double* number = value.real()) return *number != 0;
-  if (const std::string* text = value.text()) return !text->empty();
+  if (const String* text = value.text()) return !text->empty();
   if (const Sequence* items = value.sequence()) {
     return items->kind == SequenceKind::iterator || !items->items.empty();
   }
@@ -160,11 +161,16 @@ bool truth(const Value& value) {
 }
 
 bool equal(const Value& a, const Value& b) {
+  count_steps(1);
   const auto x = integer_of(a), y = integer_of(b);
   if (x && y) return *x == *y;
   const auto u = real_of(a), v = real_of(b);
   if (u || v) return u && v && *u == *v;
-  if (a.is_text() || b.is_text()) return a.is_text() && b.is_text() && *a.text() == *b.text();
+  if (a.is_text() || b.is_text()) {
+    if (!a.is_text() || !b.is_text() || a.text()->size() != b.text()->size()) return false;
+    count_steps(a.text()->size() / 64);
+    return *a.text() == *b.text();
+  }
   if (a.sequence() && b.sequence()) return equal_items(*a.sequence(), *b.sequence());
   if (a.dict() && b.dict()) return equal_members(*a.dict(), *b.dict());
   if (a.object() || b.object()) return a.object() == b.object();
@@ -176,6 +182,7 @@ void check_hashable(const Value& value) {
   const bool list = items != nullptr && items->kind == SequenceKind::list;
   if (list || value.dict() != nullptr) raise("unhashable type: '{}'", type_name(value));
   if (items == nullptr || items->kind == SequenceKind::iterator) return;
+  count_steps(items->items.size());
   for (const Value& item : items->items) check_hashable(item);
 }
 

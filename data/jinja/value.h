@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
-#include "tapegrad/base/error.h"
+#include "tapegrad/data/jinja/counted.h"
+#include "tapegrad/data/jinja/template_error.h"
 
 namespace tapegrad::data::jinja {
 
@@ -19,38 +18,15 @@ namespace tapegrad::data::jinja {
 // attributes. Nothing changes once it is made, but for namespaces and what an iterator still has to
 // give.
 
-// A template's fault, or its words in raise_exception. `line` is 0 until it is known.
-class TemplateError : public Error {
- public:
-  explicit TemplateError(std::string message, int line = 0, bool names_nothing = false)
-      : Error(line == 0 ? message : fmt::format("[chat template] line {}: {}", line, message)),
-        message_(std::move(message)),
-        line_(line),
-        names_nothing_(names_nothing) {}
-  const std::string& message() const { return message_; }  // Python's words, where it has some
-  int line() const { return line_; }
-  // The template uses a variable that nobody has set: a mistake of its author, whatever it renders.
-  bool names_nothing() const { return names_nothing_; }
-
- private:
-  std::string message_;
-  int line_;
-  bool names_nothing_;
-};
-
-template <class... Args>
-[[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
-  throw TemplateError(fmt::format(format, std::forward<Args>(args)...));
-}
-
 class Value;
 struct Sequence;
 struct Dict;
 class Object;
 
-// The value of a name that nothing was given to. Almost every use is an error with this message.
+// The value of a name that nothing was given to. Almost every use is an error with this message,
+// which is as short as an error's.
 struct Undefined {
-  std::string message;
+  String message;
   bool is_name = false;  // a variable that nobody has set, no missing member or item
 };
 [[noreturn]] inline void raise(const Undefined& undefined) {
@@ -58,8 +34,8 @@ struct Undefined {
 }
 
 // A text that {{ x|safe }} or {{ x|escape }} has made is markup: what is added to it is escaped.
-struct Text : std::string {
-  Text(std::string text, bool markup_) : std::string(std::move(text)), markup(markup_) {}
+struct Text : String {
+  Text(String text, bool markup_) : String(std::move(text)), markup(markup_) {}
   bool markup;
 };
 using TextRef = std::shared_ptr<const Text>;
@@ -74,14 +50,14 @@ class Value {
   explicit Value(bool value) : held_(value) {}
   explicit Value(std::int64_t value) : held_(value) {}
   explicit Value(double value) : held_(value) {}
-  explicit Value(std::string text, bool markup = false)
-      : held_(std::make_shared<const Text>(std::move(text), markup)) {}
-  explicit Value(std::string_view text) : Value(std::string(text)) {}
-  explicit Value(const char* text) : Value(std::string(text)) {}
+  explicit Value(String text, bool markup = false)
+      : held_(make_counted<const Text>(std::move(text), markup)) {}
+  explicit Value(std::string_view text) : Value(String(text)) {}
+  explicit Value(const char* text) : Value(String(text)) {}
   explicit Value(SequenceRef items) : held_(std::move(items)) {}
   explicit Value(DictRef dict) : held_(std::move(dict)) {}
   explicit Value(ObjectRef object) : held_(std::move(object)) {}
-  static Value undefined(std::string message, bool is_name = false);
+  static Value undefined(std::string_view message, bool is_name = false);
 
   bool is_none() const { return std::holds_alternative<std::monostate>(held_); }
   bool is_undefined() const { return std::holds_alternative<UndefinedRef>(held_); }
@@ -91,7 +67,7 @@ class Value {
   const bool* boolean() const { return std::get_if<bool>(&held_); }
   const std::int64_t* integer() const { return std::get_if<std::int64_t>(&held_); }
   const double* real() const { return std::get_if<double>(&held_); }
-  const std::string* text() const { return pointee<TextRef>(); }
+  const String* text() const { return pointee<TextRef>(); }
   const Sequence* sequence() const { return pointee<SequenceRef>(); }
   const Dict* dict() const { return pointee<DictRef>(); }
   Object* object() const {
@@ -125,7 +101,7 @@ class Value {
 
 inline std::size_t text_weight(std::string_view text) { return 1 + text.size() / 64; }
 
-using Values = std::vector<Value>;
+using Values = Vector<Value>;
 
 // Deeper or heavier values are an error: whatever walks through a value calls itself for its parts,
 // and comes to one that is held twice two times.
@@ -152,13 +128,12 @@ Value tuple_of(Values items);
 Value iterator_of(Values items);
 
 struct Dict {
-  std::vector<std::pair<Value, Value>> members;  // in the order in which they came
+  Vector<std::pair<Value, Value>> members;  // in the order in which they came
   Extent extent = {};
 
+  // They take steps by the number of members and the weight of the key.
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
-  // Of find(), by the weight of its key.
-  std::size_t steps_to(std::size_t weight) const { return members.size() * weight / 8; }
   // Replaces the member of an equal key, in its place.
   void set(Value key, Value value);
 };
@@ -166,7 +141,7 @@ struct Dict {
 // The arguments of a call.
 struct Arguments {
   Values positional = {};
-  std::vector<std::pair<std::string, Value>> named = {};
+  Vector<std::pair<String, Value>> named = {};
 };
 
 class Run;
@@ -176,7 +151,7 @@ class Object {
  public:
   virtual ~Object() = default;
   virtual std::string_view type() const = 0;  // Python's name of it
-  virtual std::string repr() const { return fmt::format("<{}>", type()); }
+  virtual String repr() const { return formatted("<{}>", type()); }
   virtual std::optional<Value> attribute(std::string_view) { return std::nullopt; }
   virtual bool callable() const { return false; }
   virtual Value call(Run& run, const Arguments& arguments);
@@ -186,11 +161,11 @@ class Object {
 
 std::string_view type_name(const Value& value);  // "str", "NoneType"
 // As an Undefined's message names what it was looked for in: "dict object", "None".
-std::string owner_name(const Value& value);
+String owner_name(const Value& value);
 
 // Python's truth, ==, and hash(), of which only the refusal is needed: error for a list or dict.
 bool truth(const Value& value);
-bool equal(const Value& a, const Value& b);
+bool equal(const Value& a, const Value& b);  // takes steps by what it compares
 void check_hashable(const Value& value);
 // Numbers, bool included. An int that a double does not hold is rounded.
 std::optional<std::int64_t> integer_of(const Value& value);

@@ -98,7 +98,8 @@ std::vector<data::Token> answer_ends(const data::ChatTemplate& chat_template,
     const data::Conversation conversation{
         .messages = {{.role = "user", .content = "1"},
                      {.role = "assistant", .content = std::string(kAnswer)}}};
-    text = chat_template.render(conversation, false).text;
+    // Two short messages, before anything else is done: no more than for a request.
+    text = chat_template.render(conversation, false, {}, data::RenderLimits::of_one_request()).text;
     const std::size_t at = text.rfind(kAnswer);
     if (at == text.npos) return {};
     tokens = tokenizer.encode(text.substr(at + kAnswer.size()), true);

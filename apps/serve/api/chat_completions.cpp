@@ -9,10 +9,6 @@ namespace tapegrad::serve {
 namespace {
 
 constexpr std::size_t kMostMessages = 4096;
-// Of a template for one request, behind which others wait.
-constexpr data::RenderLimits kRenderLimits{.steps = 10'000'000,
-                                           .text_bytes = std::size_t{16} << 20,
-                                           .memory_bytes = std::size_t{256} << 20};
 
 class ChatFormat : public TextFormat {
  public:
@@ -164,7 +160,8 @@ void stop_at_answer_ends(Fields& fields, const ServedModel& model, nn::GenerateO
 
 }  // namespace
 
-data::RenderedChat chat_prompt(Fields& fields, const ServedModel& model) {
+data::RenderedChat chat_prompt(Fields& fields, const Asked& asked) {
+  const ServedModel& model = asked.model;
   if (!model.chat) {
     throw Refused({.message = fmt::format("the model '{}' has no template for conversations: "
                                           "/v1/completions continues texts",
@@ -180,9 +177,11 @@ data::RenderedChat chat_prompt(Fields& fields, const ServedModel& model) {
   }
   bool prompt = true;
   fields.boolean("add_generation_prompt", prompt);
+  data::RenderLimits limits = data::RenderLimits::of_one_request();
+  limits.look = asked.look;
   try {
     return data::render_chat(*model.chat, model.model.tokenizer, conversation, prompt, variables,
-                             kRenderLimits);
+                             limits);
   } catch (const Error& error) {
     fields.refuse("messages", fmt::format("the model's template says: {}", error.what()),
                   "template_error");
@@ -222,7 +221,7 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
   fields.fixed("reasoning_effort", nullptr, "chat_template_kwargs may have what a template reads");
   fields.fixed("verbosity", nullptr, "chat_template_kwargs may have what a template reads");
   fields.fixed("web_search_options", nullptr, "nothing is searched");
-  const data::RenderedChat chat = chat_prompt(fields, model);
+  const data::RenderedChat chat = chat_prompt(fields, asked);
   fields.end();
   request.options.logprobs = logprobs;
   request.options.top_logprobs = top;

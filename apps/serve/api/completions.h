@@ -13,6 +13,9 @@ struct Asked {
   std::string id;          // of the answer, but for its beginning
   std::uint64_t new_seed;  // for a request without one
   std::function<std::unique_ptr<Reply>()> reply;
+  // Called now and then by what takes long: Refused if the request has no more time, or nobody
+  // waits for it.
+  std::function<void()> look;
 };
 
 // POST /v1/completions: the texts that continue one or several prompts. Refused for what is not

@@ -4,6 +4,8 @@
 
 #include <new>
 
+#include "tapegrad/base/text/cut_text.h"
+
 namespace tapegrad::serve {
 namespace {
 
@@ -14,13 +16,13 @@ const char* type_of_error(int status) {
   return status >= 500 ? "server_error" : "invalid_request_error";
 }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(cut_text(text)); }
 
 }  // namespace
 
 Json Refusal::json() const {
   return {{"error",
-           {{"message", message},
+           {{"message", cut_text(message)},
             {"type", type_of_error(status)},
             {"param", text_or_null(param)},
             {"code", text_or_null(code)}}}};

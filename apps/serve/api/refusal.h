@@ -18,7 +18,7 @@ struct Refusal {
   std::string code = {};         // for programs: "context_length_exceeded"; "": none
   std::int64_t retry_after = 0;  // seconds; 0: nothing is said of it
 
-  // {"error": {"message": …, "type": …, "param": …, "code": …}}
+  // {"error": {"message": …, "type": …, "param": …, "code": …}}: each cut to what a message quotes.
   Json json() const;
   http::Response response() const;
 };

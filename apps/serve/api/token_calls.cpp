@@ -8,12 +8,14 @@ namespace tapegrad::serve {
 namespace {
 
 constexpr std::size_t kMostTokenized = std::size_t{1} << 20;  // bytes
+constexpr std::size_t kTokensToLook = 4096;
 // The text of a few bytes as JSON, "1000,", may be as long as the longest token.
 constexpr std::size_t kMostDetokenized = std::size_t{4} << 20;
 
 }  // namespace
 
-Json tokenize(const Json& body, const ServedModel& model) {
+Json tokenize(const Json& body, const Asked& asked) {
+  const ServedModel& model = asked.model;
   Fields fields(body);
   read_model_name(fields, model);
   std::string content;
@@ -40,6 +42,7 @@ Json tokenize(const Json& body, const ServedModel& model) {
   }
   Json list = Json::array();
   for (const std::int32_t token : tokens) {
+    if (list.size() % kTokensToLook == 0) asked.look();
     if (!with_pieces) {
       list.push_back(token);
       continue;
@@ -55,7 +58,8 @@ Json tokenize(const Json& body, const ServedModel& model) {
   return {{"tokens", std::move(list)}};
 }
 
-Json detokenize(const Json& body, const ServedModel& model) {
+Json detokenize(const Json& body, const Asked& asked) {
+  const ServedModel& model = asked.model;
   Fields fields(body);
   read_model_name(fields, model);
   const Json* list = fields.find("tokens");
@@ -72,10 +76,10 @@ Json detokenize(const Json& body, const ServedModel& model) {
   return {{"content", data::decode_text(tokenizer, tokens)}};
 }
 
-Json apply_template(const Json& body, const ServedModel& model) {
+Json apply_template(const Json& body, const Asked& asked) {
   Fields fields(body);
-  read_model_name(fields, model);
-  const std::string prompt = chat_prompt(fields, model).text;
+  read_model_name(fields, asked.model);
+  const std::string prompt = chat_prompt(fields, asked).text;
   fields.end();
   return {{"prompt", prompt}};
 }

@@ -9,20 +9,13 @@
 namespace tapegrad::data::jinja {
 namespace {
 
-// A part of a text as a value of its own, which takes more than its bytes.
-void add_part(Run& run, Values& parts, std::string_view part) {
-  run.will_make(part.size() + 64);
-  parts.emplace_back(part);
-}
-
-Values split_at_spaces(Run& run, std::string_view text, std::int64_t most, bool from_right) {
+Values split_at_spaces(std::string_view text, std::int64_t most, bool from_right) {
   Values parts;
-  run.will_make(text.size() * kMostOfParts);
   text = from_right ? strip_right(text) : strip_left(text);
-  std::vector<std::string_view> words = words_of(text);
+  Vector<std::string_view> words = words_of(text);
   const auto count = static_cast<std::int64_t>(words.size());
   if (most < 0 || count <= most) {
-    for (const std::string_view word : words) add_part(run, parts, word);
+    for (const std::string_view word : words) parts.emplace_back(word);
     return parts;
   }
   const auto kept = static_cast<std::size_t>(most);
@@ -38,7 +31,7 @@ Values split_at_spaces(Run& run, std::string_view text, std::int64_t most, bool 
   return parts;
 }
 
-Values split_at(Run& run, std::string_view text, std::string_view separator, std::int64_t most,
+Values split_at(std::string_view text, std::string_view separator, std::int64_t most,
                 bool from_right) {
   if (separator.empty()) raise("empty separator");
   Values parts;
@@ -46,7 +39,7 @@ Values split_at(Run& run, std::string_view text, std::string_view separator, std
     const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
     if (at == text.npos) break;
     const std::string_view before = text.substr(0, at), behind = text.substr(at + separator.size());
-    add_part(run, parts, from_right ? behind : before);
+    parts.emplace_back(from_right ? behind : before);
     text = from_right ? before : behind;
     if (most > 0) --most;
   }
@@ -55,29 +48,27 @@ Values split_at(Run& run, std::string_view text, std::string_view separator, std
   return parts;
 }
 
-Value split(Run& run, const Value& self, const Arguments& arguments, bool from_right) {
+Value split(const Value& self, const Arguments& arguments, bool from_right) {
   const Parameters given(arguments, "split", {"sep", "maxsplit"});
-  const std::string& text = *self.text();
+  const String& text = *self.text();
   const std::int64_t most = given.integer(1, -1);
-  run.will_make(text.size());
-  run.will_search(text, given[0].is_none() ? "" : given.text(0));
-  Values parts = given[0].is_none() ? split_at_spaces(run, text, most, from_right)
-                                    : split_at(run, text, given.text(0), most, from_right);
-  return run.list(std::move(parts));
+  count_search(text, given[0].is_none() ? "" : given.text(0));
+  Values parts = given[0].is_none() ? split_at_spaces(text, most, from_right)
+                                    : split_at(text, given.text(0), most, from_right);
+  return list_of(std::move(parts));
 }
-Value split_left(Run& run, const Value& self, const Arguments& arguments) {
-  return split(run, self, arguments, false);
+Value split_left(Run&, const Value& self, const Arguments& arguments) {
+  return split(self, arguments, false);
 }
-Value split_right(Run& run, const Value& self, const Arguments& arguments) {
-  return split(run, self, arguments, true);
+Value split_right(Run&, const Value& self, const Arguments& arguments) {
+  return split(self, arguments, true);
 }
-Value split_lines(Run& run, const Value& self, const Arguments& arguments) {
+Value split_lines(Run&, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "splitlines", {"keepends"});
   Values lines;
-  run.will_make(self.text()->size() * kMostOfParts);
   for (const std::string_view line : lines_of(*self.text(), given.flag(0, false)))
-    add_part(run, lines, line);
-  return run.list(std::move(lines));
+    lines.emplace_back(line);
+  return list_of(std::move(lines));
 }
 
 constexpr NamedFunction kCutMethods[] = {

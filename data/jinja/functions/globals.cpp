@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMostOfRange = 100'000;  // of Jinja's sandbox
 
-Value range(Run& run, const Value&, const Arguments& arguments) {
+Value range(Run&, const Value&, const Arguments& arguments) {
   if (arguments.positional.empty() || !arguments.named.empty()) {
     raise("range expected at least 1 argument, got 0");
   }
@@ -29,13 +29,12 @@ Value range(Run& run, const Value&, const Arguments& arguments) {
     items.emplace_back(i);
     if (__builtin_add_overflow(i, step, &i)) break;
   }
-  run.will_make(items.size() * sizeof(Value));
-  return Value(std::make_shared<const Sequence>(SequenceKind::range, std::move(items)));
+  return Value(make_counted<const Sequence>(SequenceKind::range, std::move(items)));
 }
 
 // Members of a dict, pairs of a list, and then named arguments, of dict() and namespace().
 template <class Put>
-void each_member(Run& run, const Arguments& arguments, std::string_view function, const Put& put) {
+void each_member(const Arguments& arguments, std::string_view function, const Put& put) {
   if (arguments.positional.size() > 1) {
     raise("{} expected at most 1 argument, got {}", function, arguments.positional.size());
   }
@@ -44,9 +43,9 @@ void each_member(Run& run, const Arguments& arguments, std::string_view function
       for (const auto& [key, value] : members->members) put(key, value);
       continue;
     }
-    const SequenceRef pairs = items_of(run, from);
+    const SequenceRef pairs = items_of(from);
     for (const Value& pair : pairs->items) {
-      const SequenceRef two = items_of(run, pair);
+      const SequenceRef two = items_of(pair);
       if (two->items.size() != 2) raise("dictionary update sequence element needs length 2");
       put(two->items[0], two->items[1]);
     }
@@ -54,20 +53,16 @@ void each_member(Run& run, const Arguments& arguments, std::string_view function
   for (const auto& [name, value] : arguments.named) put(Value(name), value);
 }
 
-Value make_dict(Run& run, const Value&, const Arguments& arguments) {
-  auto dict = std::make_shared<Dict>();
-  each_member(run, arguments, "dict", [&](const Value& key, const Value& value) {
-    run.step(dict->steps_to(key.weight()));
-    run.will_make(2 * sizeof(Value));
-    dict->set(key, value);
-  });
+Value make_dict(Run&, const Value&, const Arguments& arguments) {
+  auto dict = make_counted<Dict>();
+  each_member(arguments, "dict",
+              [&](const Value& key, const Value& value) { dict->set(key, value); });
   return Value(DictRef(std::move(dict)));
 }
 
 Value make_namespace(Run& run, const Value&, const Arguments& arguments) {
-  auto made = std::make_shared<NamespaceObject>();
-  each_member(run, arguments, "namespace", [&](const Value& key, const Value& value) {
-    run.step();
+  auto made = make_counted<NamespaceObject>();
+  each_member(arguments, "namespace", [&](const Value& key, const Value& value) {
     if (key.is_text()) made->set(*key.text(), value);
   });
   run.keep(made);
@@ -79,9 +74,9 @@ Value raise_exception(Run& run, const Value&, const Arguments& arguments) {
   throw TemplateError(str(run, given[0]));
 }
 
-Value strftime_now(Run& run, const Value&, const Arguments& arguments) {
+Value strftime_now(Run&, const Value&, const Arguments& arguments) {
   const Parameters given(arguments, "strftime_now", {"format"}, 1);
-  const std::string format(given.text(0));
+  const String format(given.text(0));
   if (format.empty()) return Value("");
   if (format.size() > 1000) raise("strftime_now() expects a shorter format");
   const std::time_t now = std::time(nullptr);
@@ -89,7 +84,7 @@ Value strftime_now(Run& run, const Value&, const Arguments& arguments) {
   localtime_r(&now, &local);
   std::array<char, 65536> made{};  // the longest conversion makes some dozen bytes
   const std::size_t size = std::strftime(made.data(), made.size(), format.c_str(), &local);
-  return run.text(std::string(made.data(), size));
+  return Value(String(made.data(), size));
 }
 
 constexpr NamedFunction kGlobals[] = {{"range", range},
@@ -99,6 +94,8 @@ constexpr NamedFunction kGlobals[] = {{"range", range},
                                       {"strftime_now", strftime_now}};
 
 }  // namespace
+
+std::span<const NamedFunction> global_functions() { return kGlobals; }
 
 Function find_global(std::string_view name) {
   const NamedFunction* global = find_in(kGlobals, name);

@@ -12,28 +12,27 @@
 namespace tapegrad::data::jinja {
 namespace {
 
-Value first(Run& run, const Value& self, const Arguments& arguments) {
+Value first(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "first", {});
-  const SequenceRef items = items_of(run, self);
+  const SequenceRef items = items_of(self);
   return items->items.empty() ? Value::undefined("No first item, sequence was empty.")
                               : items->items.front();
 }
 
-Value last(Run& run, const Value& self, const Arguments& arguments) {
+Value last(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "last", {});
   const Sequence* sequence = self.sequence();
   if (sequence != nullptr && sequence->kind == SequenceKind::iterator) {
     raise("'generator' object is not reversible");
   }
-  const SequenceRef items = items_of(run, self);
+  const SequenceRef items = items_of(self);
   return items->items.empty() ? Value::undefined("No last item, sequence was empty.")
                               : items->items.back();
 }
 
-Value length(Run& run, const Value& self, const Arguments& arguments) {
+Value length(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "length", {});
-  if (const std::string* text = self.text()) {
-    run.step(text->size() / 64);
+  if (const String* text = self.text()) {
     return Value(static_cast<std::int64_t>(character_count(*text)));
   }
   if (const Dict* dict = self.dict()) return Value(static_cast<std::int64_t>(dict->members.size()));
@@ -45,32 +44,32 @@ Value length(Run& run, const Value& self, const Arguments& arguments) {
   return Value(static_cast<std::int64_t>(items->items.size()));
 }
 
-Value to_list(Run& run, const Value& self, const Arguments& arguments) {
+Value to_list(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "list", {});
-  return run.list(items_of(run, self)->items);
+  return list_of(items_of(self)->items);
 }
 
-Value reversed(Run& run, const Value& self, const Arguments& arguments) {
+Value reversed(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "reverse", {});
   if (self.is_text()) {
-    return sliced(run, self, Value(), Value(), Value(std::int64_t{-1}));
+    return sliced(self, Value(), Value(), Value(std::int64_t{-1}));
   }
   if (self.is_undefined()) raise("argument must be iterable");
-  Values items = items_of(run, self)->items;
+  Values items = items_of(self)->items;
   std::reverse(items.begin(), items.end());
-  return run.iterator(std::move(items));
+  return iterator_of(std::move(items));
 }
 
 // The key that sort and dictsort compare: without regard to case unless it is asked for.
-Value compared(Run& run, const Value& value, bool case_sensitive) {
-  return value.is_text() && !case_sensitive ? run.text(lower(*value.text())) : value;
+Value compared(const Value& value, bool case_sensitive) {
+  return value.is_text() && !case_sensitive ? Value(lower(*value.text())) : value;
 }
 
 struct Keyed {
   Value key, item;
 };
 // Merge sort by less(), which throws where there is no order; equal keys stay in order.
-void sort_by_key(Run& run, std::vector<Keyed>& keyed, bool reverse) {
+void sort_by_key(Run& run, Vector<Keyed>& keyed, bool reverse) {
   std::stable_sort(keyed.begin(), keyed.end(), [&](const Keyed& a, const Keyed& b) {
     return reverse ? less(run, b.key, a.key) : less(run, a.key, b.key);
   });
@@ -79,62 +78,63 @@ void sort_by_key(Run& run, std::vector<Keyed>& keyed, bool reverse) {
 // The values of several attributes, "a,b", as a list.
 Value sort_key(Run& run, const Value& item, const Value& attribute, bool case_sensitive) {
   Values keys;
-  const std::string* names = attribute.text();
+  const String* names = attribute.text();
   if (names == nullptr) {
-    keys.push_back(compared(run, attribute_path(run, item, attribute), case_sensitive));
-    return run.list(std::move(keys));
+    keys.push_back(compared(attribute_path(run, item, attribute), case_sensitive));
+    return list_of(std::move(keys));
   }
   std::string_view rest = *names;
+  count_reading(rest);
   for (bool more = true; more;) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     keys.push_back(
-        compared(run, attribute_path(run, item, Value(rest.substr(0, comma))), case_sensitive));
+        compared(attribute_path(run, item, Value(rest.substr(0, comma))), case_sensitive));
     more = comma < rest.size();
     if (more) rest.remove_prefix(comma + 1);
   }
-  return run.list(std::move(keys));
+  return list_of(std::move(keys));
 }
 
-Value items_only(Run& run, std::vector<Keyed> keyed) {
+Value items_only(Vector<Keyed> keyed) {
   Values items;
   for (Keyed& one : keyed) items.push_back(std::move(one.item));
-  return run.list(std::move(items));
+  return list_of(std::move(items));
 }
 
 Value sort(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "sort", {"reverse", "case_sensitive", "attribute"});
-  std::vector<Keyed> keyed;
-  const SequenceRef items = items_of(run, self);
+  Vector<Keyed> keyed;
+  const SequenceRef items = items_of(self);
   for (const Value& item : items->items) {
     keyed.push_back({sort_key(run, item, given[2], given.flag(1, false)), item});
   }
   sort_by_key(run, keyed, given.flag(0, false));
-  return items_only(run, std::move(keyed));
+  return items_only(std::move(keyed));
 }
 
 Value dict_sort(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "dictsort", {"case_sensitive", "by", "reverse"});
   const std::string_view by = given.text(1, "key");
   if (by != "key" && by != "value") raise("You can only sort by either \"key\" or \"value\"");
-  if (self.dict() == nullptr) attribute_of(run, self, "items");  // fails for what is undefined
+  if (self.dict() == nullptr) attribute_of(self, "items");  // fails for what is undefined
   if (self.dict() == nullptr) raise("'{}' object has no attribute 'items'", type_name(self));
-  std::vector<Keyed> keyed;
+  Vector<Keyed> keyed;
   for (const auto& [key, value] : self.dict()->members) {
     keyed.push_back(
-        {compared(run, by == "key" ? key : value, given.flag(0, false)), run.pair(key, value)});
+        {compared(by == "key" ? key : value, given.flag(0, false)), tuple_of({key, value})});
   }
   sort_by_key(run, keyed, given.flag(2, false));
-  return items_only(run, std::move(keyed));
+  return items_only(std::move(keyed));
 }
 
 Value extreme(Run& run, const Value& self, const Arguments& arguments, bool greatest) {
   const Parameters given(arguments, greatest ? "max" : "min", {"case_sensitive", "attribute"});
-  const SequenceRef items = items_of(run, self);
+  const SequenceRef items = items_of(self);
   if (items->items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
   const Value* best = nullptr;
   Value best_key;
   for (const Value& item : items->items) {
-    Value key = compared(run, attribute_path(run, item, given[1]), given.flag(0, false));
+    Value key = compared(attribute_path(run, item, given[1]), given.flag(0, false));
     if (best == nullptr || (greatest ? less(run, best_key, key) : less(run, key, best_key))) {
       best = &item;
       best_key = std::move(key);
@@ -149,13 +149,13 @@ Value greatest(Run& run, const Value& self, const Arguments& arguments) {
   return extreme(run, self, arguments, true);
 }
 
-Value item_pairs(Run& run, const Value& self, const Arguments& arguments) {
+Value item_pairs(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "items", {});
-  if (self.is_undefined()) return run.iterator({});
+  if (self.is_undefined()) return iterator_of({});
   if (self.dict() == nullptr) raise("Can only get item pairs from a mapping.");
   Values pairs;
-  for (const auto& [key, value] : self.dict()->members) pairs.push_back(run.pair(key, value));
-  return run.iterator(std::move(pairs));
+  for (const auto& [key, value] : self.dict()->members) pairs.push_back(tuple_of({key, value}));
+  return iterator_of(std::move(pairs));
 }
 
 Value or_default(Run&, const Value& self, const Arguments& arguments) {
@@ -179,11 +179,13 @@ Value attribute_path(Run& run, const Value& value, const Value& path, const Valu
     Value found = item_of(run, from, key);
     return found.is_undefined() && otherwise != nullptr ? *otherwise : found;
   };
-  const std::string* names = path.text();
+  const String* names = path.text();
   if (names == nullptr) return step(value, path);
+  count_reading(*names);
   Value found = value;
   std::string_view rest = *names;
   for (bool more = true; more;) {
+    run.step();
     const std::size_t dot = std::min(rest.find('.'), rest.size());
     const std::string_view name = rest.substr(0, dot);
     const bool digits = !name.empty() && name.find_first_not_of("0123456789") == name.npos;

@@ -10,32 +10,30 @@
 namespace tapegrad::data::jinja {
 namespace {
 
-Value view_of(Run& run, const Value& self, SequenceKind kind) {
+Value view_of(const Value& self, SequenceKind kind) {
   Values items;
   for (const auto& [key, value] : self.dict()->members) {
     items.push_back(kind == SequenceKind::keys     ? key
                     : kind == SequenceKind::values ? value
-                                                   : run.pair(key, value));
+                                                   : tuple_of({key, value}));
   }
-  run.will_make(items.size() * sizeof(Value));
-  return Value(std::make_shared<const Sequence>(kind, std::move(items)));
+  return Value(make_counted<const Sequence>(kind, std::move(items)));
 }
-Value dict_items(Run& run, const Value& self, const Arguments& arguments) {
+Value dict_items(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "items", {});
-  return view_of(run, self, SequenceKind::items);
+  return view_of(self, SequenceKind::items);
 }
-Value dict_keys(Run& run, const Value& self, const Arguments& arguments) {
+Value dict_keys(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "keys", {});
-  return view_of(run, self, SequenceKind::keys);
+  return view_of(self, SequenceKind::keys);
 }
-Value dict_values(Run& run, const Value& self, const Arguments& arguments) {
+Value dict_values(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "values", {});
-  return view_of(run, self, SequenceKind::values);
+  return view_of(self, SequenceKind::values);
 }
-Value dict_get(Run& run, const Value& self, const Arguments& arguments) {
+Value dict_get(Run&, const Value& self, const Arguments& arguments) {
   if (!arguments.named.empty()) raise("dict.get() takes no keyword arguments");
   const Parameters given(arguments, "get", {"key", "default"}, 1);
-  run.step(self.dict()->steps_to(given[0].weight()));
   const Value* found = self.dict()->find(given[0]);
   return found == nullptr ? given[1] : *found;
 }
@@ -51,10 +49,12 @@ bool is_one_of(const std::string_view (&names)[N], std::string_view name) {
 
 Value unsafe_change(const Value& value, std::string_view name) {
   return Value::undefined(
-      fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(value)));
+      described("access to attribute '{}' of '{}' object is unsafe.", name, type_name(value)));
 }
 
 }  // namespace
+
+std::span<const NamedFunction> dict_methods() { return kDictMethods; }
 
 std::optional<Value> method_of(const Value& value, std::string_view name) {
   const Sequence* items = value.sequence();

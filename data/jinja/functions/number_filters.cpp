@@ -12,9 +12,10 @@ namespace tapegrad::data::jinja {
 namespace {
 
 // int(text, base) and float(text) of Python's: white space around, _ between digits.
-std::optional<std::string> digits_of(std::string_view text) {
+std::optional<String> digits_of(std::string_view text) {
   text = strip_left(strip_right(text));
-  std::string digits;
+  count_reading(text);
+  String digits;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') {
       digits += text[i];
@@ -33,7 +34,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text, std::int64_t ba
   auto digits = digits_of(text);
   if (!digits) return std::nullopt;
   const bool negative = digits->starts_with('-');
-  std::string rest = digits->substr(negative ? 1 : 0);
+  String rest = digits->substr(negative ? 1 : 0);
   if (rest.starts_with('-')) return std::nullopt;
   for (const auto& [lower, upper, of] :
        {std::tuple("0x", "0X", 16), std::tuple("0o", "0O", 8), std::tuple("0b", "0B", 2)}) {
@@ -50,13 +51,13 @@ std::optional<std::int64_t> parse_integer(std::string_view text, std::int64_t ba
 std::optional<double> parse_real(std::string_view text) {
   const auto digits = digits_of(text);
   if (!digits) return std::nullopt;
-  const std::string name = lower(*digits);
+  const String name = lower(*digits);
   for (const bool negative : {false, true}) {
-    const std::string sign = negative ? "-" : "";
+    const String sign = negative ? "-" : "";
     if (name == sign + "inf" || name == sign + "infinity") return negative ? -INFINITY : INFINITY;
     if (name == sign + "nan") return NAN;
   }
-  std::string plain = *digits;
+  String plain = *digits;
   if (plain.ends_with('.')) plain += '0';
   if (const auto number = number_of<double>(plain)) return number;
   return std::nullopt;
@@ -72,7 +73,7 @@ Value to_integer(Run&, const Value& self, const Arguments& arguments) {
   if (const Undefined* undefined = self.undefined()) raise(*undefined);
   if (const auto number = integer_of(self)) return Value(*number);
   std::optional<std::int64_t> made;
-  if (const std::string* text = self.text()) {
+  if (const String* text = self.text()) {
     made = parse_integer(*text, given.integer(1, 10));
     const auto real = made ? std::nullopt : parse_real(*text);
     if (real) made = whole(*real);

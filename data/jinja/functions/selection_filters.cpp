@@ -17,8 +17,8 @@ Arguments rest_of(const Arguments& arguments, std::size_t count) {
   return rest;
 }
 
-const std::string& name_at(const Arguments& arguments, std::size_t i, const char* what) {
-  const std::string* name = arguments.positional[i].text();
+const String& name_at(const Arguments& arguments, std::size_t i, const char* what) {
+  const String* name = arguments.positional[i].text();
   if (name == nullptr) raise("the name of a {} must be a text", what);
   return *name;
 }
@@ -26,7 +26,7 @@ const std::string& name_at(const Arguments& arguments, std::size_t i, const char
 Value map(Run& run, const Value& self, const Arguments& arguments) {
   Values made;
   const bool nothing = !truth(self);
-  const SequenceRef items = nothing ? nullptr : items_of(run, self);
+  const SequenceRef items = nothing ? nullptr : items_of(self);
   if (arguments.positional.empty()) {
     const Value *path = nullptr, *otherwise = nullptr;
     for (const auto& [name, value] : arguments.named) {
@@ -36,45 +36,45 @@ Value map(Run& run, const Value& self, const Arguments& arguments) {
         raise("Unexpected keyword argument '{}'", name);
       }
     }
-    if (nothing) return run.iterator({});
+    if (nothing) return iterator_of({});
     if (path == nullptr) raise("map requires a filter argument");
     for (const Value& item : items->items) {
       made.push_back(attribute_path(run, item, *path, otherwise));
     }
-    return run.iterator(std::move(made));
+    return iterator_of(std::move(made));
   }
-  if (nothing) return run.iterator({});
-  const std::string& name = name_at(arguments, 0, "filter");
+  if (nothing) return iterator_of({});
+  const String& name = name_at(arguments, 0, "filter");
   const Function filter = find_filter(name);
   if (filter == nullptr) raise("No filter named '{}' found.", name);
   const Arguments rest = rest_of(arguments, 1);
   for (const Value& item : items->items) {
-    run.step();
-    made.push_back(filter(run, item, rest));
+    made.push_back(invoke(run, filter, item, rest));
   }
-  return run.iterator(std::move(made));
+  return iterator_of(std::move(made));
 }
 
 Value chosen(Run& run, const Value& self, const Arguments& arguments, bool wanted, bool by_path) {
-  if (!truth(self)) return run.iterator({});
+  if (!truth(self)) return iterator_of({});
   const std::size_t before = by_path ? 1 : 0;
   if (arguments.positional.size() < before) raise("Missing parameter for attribute name");
   Function test = nullptr;
   Arguments rest;
   if (arguments.positional.size() > before) {
-    const std::string& name = name_at(arguments, before, "test");
+    const String& name = name_at(arguments, before, "test");
     test = find_test(name);
     if (test == nullptr) raise("No test named '{}' found.", name);
     rest = rest_of(arguments, before + 1);
   }
   Values kept;
-  const SequenceRef items = items_of(run, self);
+  const SequenceRef items = items_of(self);
   for (const Value& item : items->items) {
     run.step();
     const Value asked = by_path ? attribute_path(run, item, arguments.positional[0]) : item;
-    if (truth(test == nullptr ? asked : test(run, asked, rest)) == wanted) kept.push_back(item);
+    if (truth(test == nullptr ? asked : invoke(run, test, asked, rest)) == wanted)
+      kept.push_back(item);
   }
-  return run.iterator(std::move(kept));
+  return iterator_of(std::move(kept));
 }
 Value select(Run& run, const Value& self, const Arguments& arguments) {
   return chosen(run, self, arguments, true, false);

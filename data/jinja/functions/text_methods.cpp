@@ -12,35 +12,33 @@ namespace {
 
 using View = std::string_view;
 
-const std::string& text_of(const Value& self) { return *self.text(); }
+const String& text_of(const Value& self) { return *self.text(); }
 
-template <std::string (*F)(View)>
-Value map_text(Run& run, const Value& self, const Arguments& arguments) {
+template <String (*F)(View)>
+Value map_text(Run&, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "str method", {});
-  run.will_read(text_of(self));
-  return run.text(F(text_of(self)), self.is_markup());
+  return Value(F(text_of(self)), self.is_markup());
 }
 
-Value strip(Run& run, const Value& self, const Arguments& arguments, bool left, bool right) {
+Value strip(const Value& self, const Arguments& arguments, bool left, bool right) {
   const Parameters given(arguments, "strip", {"chars"});
   const View text = text_of(self);
-  return run.text(std::string(given[0].is_none() ? stripped(run, text, left, right)
-                                                 : stripped(run, text, given.text(0), left, right)),
-                  self.is_markup());
+  return Value(String(given[0].is_none() ? stripped(text, left, right)
+                                         : stripped(text, given.text(0), left, right)),
+               self.is_markup());
 }
-Value strip_both(Run& run, const Value& self, const Arguments& arguments) {
-  return strip(run, self, arguments, true, true);
+Value strip_both(Run&, const Value& self, const Arguments& arguments) {
+  return strip(self, arguments, true, true);
 }
-Value strip_begin(Run& run, const Value& self, const Arguments& arguments) {
-  return strip(run, self, arguments, true, false);
+Value strip_begin(Run&, const Value& self, const Arguments& arguments) {
+  return strip(self, arguments, true, false);
 }
-Value strip_end(Run& run, const Value& self, const Arguments& arguments) {
-  return strip(run, self, arguments, false, true);
+Value strip_end(Run&, const Value& self, const Arguments& arguments) {
+  return strip(self, arguments, false, true);
 }
 
 // A part of a text by characters, as the arguments start and end of methods have it.
-View part(Run& run, View text, const Parameters& given, std::size_t start) {
-  run.will_read(text);
+View part(View text, const Parameters& given, std::size_t start) {
   const auto count = static_cast<std::int64_t>(character_count(text));
   const auto clipped = [&](std::size_t i, std::int64_t otherwise) {
     const std::int64_t at = given[i].is_none() ? otherwise : given.integer(i, otherwise);
@@ -57,7 +55,7 @@ Value has_affix(Run& run, const Value& self, const Arguments& arguments, bool at
                          1);
   const View text = arguments.positional.size() + arguments.named.size() == 1
                         ? View(text_of(self))
-                        : part(run, text_of(self), given, 1);
+                        : part(text_of(self), given, 1);
   const auto fits = [&](const Value& affix) {
     run.step(affix.weight());
     if (!affix.is_text()) {
@@ -78,25 +76,25 @@ Value ends_with(Run& run, const Value& self, const Arguments& arguments) {
   return has_affix(run, self, arguments, true);
 }
 
-std::int64_t place(Run& run, const Value& self, const Arguments& arguments, bool from_right) {
+std::int64_t place(const Value& self, const Arguments& arguments, bool from_right) {
   const Parameters given(arguments, "find", {"sub", "start", "end"}, 1);
-  const View text = text_of(self), where = part(run, text, given, 1);
-  run.will_search(where, given.text(0));
+  const View text = text_of(self), where = part(text, given, 1);
+  count_search(where, given.text(0));
   const std::size_t at = from_right ? where.rfind(given.text(0)) : where.find(given.text(0));
   if (at == where.npos) return -1;
   return static_cast<std::int64_t>(
       character_count(text.substr(0, static_cast<std::size_t>(where.data() - text.data()) + at)));
 }
-Value find_left(Run& run, const Value& self, const Arguments& arguments) {
-  return Value(place(run, self, arguments, false));
+Value find_left(Run&, const Value& self, const Arguments& arguments) {
+  return Value(place(self, arguments, false));
 }
-Value find_right(Run& run, const Value& self, const Arguments& arguments) {
-  return Value(place(run, self, arguments, true));
+Value find_right(Run&, const Value& self, const Arguments& arguments) {
+  return Value(place(self, arguments, true));
 }
-Value count(Run& run, const Value& self, const Arguments& arguments) {
+Value count(Run&, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "count", {"sub", "start", "end"}, 1);
-  const View text = part(run, text_of(self), given, 1), sub = given.text(0);
-  run.will_search(text, sub);
+  const View text = part(text_of(self), given, 1), sub = given.text(0);
+  count_search(text, sub);
   if (sub.empty()) return Value(static_cast<std::int64_t>(character_count(text)) + 1);
   std::int64_t found = 0;
   for (std::size_t at = text.find(sub); at != text.npos; at = text.find(sub, at + sub.size()))
@@ -107,21 +105,20 @@ Value count(Run& run, const Value& self, const Arguments& arguments) {
 Value replace(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "replace", {"old", "new", "count"}, 2);
   const std::string_view old = given.text(0), with = given.text(1);
-  if (!self.is_markup()) return replaced(run, text_of(self), old, with, given.integer(2, -1));
-  const std::string escaped_with = escaped(run, given[1]);
-  const Value made = replaced(run, text_of(self), old, escaped_with, given.integer(2, -1));
+  if (!self.is_markup()) return replaced(text_of(self), old, with, given.integer(2, -1));
+  const String escaped_with = escaped(run, given[1]);
+  const Value made = replaced(text_of(self), old, escaped_with, given.integer(2, -1));
   return Value(*made.text(), true);
 }
-Value join(Run& run, const Value& self, const Arguments& arguments) {
+Value join(Run&, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "join", {"iterable"}, 1);
-  std::string made;
-  const SequenceRef items = items_of(run, given[0]);
+  String made;
+  const SequenceRef items = items_of(given[0]);
   for (std::size_t i = 0; i < items->items.size(); ++i) {
-    const std::string* item = items->items[i].text();
+    const String* item = items->items[i].text();
     if (item == nullptr) {
       raise("sequence item {}: expected str instance, {} found", i, type_name(items->items[i]));
     }
-    run.will_make(item->size() + text_of(self).size());
     if (i > 0) made += text_of(self);
     made += *item;
   }
@@ -130,12 +127,9 @@ Value join(Run& run, const Value& self, const Arguments& arguments) {
 
 // "{}".format(…): fields without a name, number or specification are all that templates use.
 Value format(Run& run, const Value& self, const Arguments& arguments) {
-  std::string made;
+  String made;
   std::size_t used = 0;
-  const auto add = [&](View bytes) {
-    run.will_make(bytes.size());
-    made += bytes;
-  };
+  const auto add = [&](View bytes) { made += bytes; };
   View rest = text_of(self);
   for (std::size_t brace; (brace = rest.find_first_of("{}")) != rest.npos; rest.remove_prefix(2)) {
     run.step();
@@ -174,27 +168,20 @@ constexpr NamedFunction kMethods[] = {{"strip", strip_both},
 
 }  // namespace
 
-View stripped(Run& run, View text, bool left, bool right) {
-  run.will_read(text);
+View stripped(View text, bool left, bool right) {
   if (left) text = strip_left(text);
   return right ? strip_right(text) : text;
 }
 
-View stripped(Run& run, View text, View chars, bool left, bool right) {
-  run.will_make(chars.size() * kMostOfParts);
-  run.will_read(text, 1 + chars.size());
+View stripped(View text, View chars, bool left, bool right) {
   if (left) text = strip_left(text, chars);
   return right ? strip_right(text, chars) : text;
 }
 
-Value replaced(Run& run, View text, View old, View with, std::int64_t most) {
-  run.will_search(text, old);
-  if (old.empty()) run.will_make(text.size() * kMostOfParts);
-  std::string made;
-  const auto add = [&](View bytes) {
-    run.will_make(bytes.size());
-    made += bytes;
-  };
+Value replaced(View text, View old, View with, std::int64_t most) {
+  count_search(text, old);
+  String made;
+  const auto add = [&](View bytes) { made += bytes; };
   if (old.empty()) {  // between all characters, and around them
     for (const View c : characters_of(text)) {
       if (most != 0) add(with);

@@ -236,19 +236,19 @@ TEST_CASE("what waits for a work thread is bounded and can be taken out", "[serv
       done.push_back(number);
     };
   };
-  REQUIRE(thread.submit(1, 100, piece(1)));  // one alone may hold more
-  REQUIRE(comes_true([&] {                   // it begins
+  REQUIRE(thread.submit(1, "a", 100, piece(1)));  // one alone may hold more
+  REQUIRE(comes_true([&] {                        // it begins
     if (!thread.cancel(1)) return true;
-    CHECK(thread.submit(1, 100, piece(1)));
+    CHECK(thread.submit(1, "a", 100, piece(1)));
     return false;
   }));
-  CHECK(thread.submit(2, 6, piece(2)));
-  CHECK_FALSE(thread.submit(3, 5, piece(3)));  // bytes
-  CHECK(thread.submit(4, 4, piece(4)));
-  CHECK_FALSE(thread.submit(5, 0, piece(5)));  // pieces
+  CHECK(thread.submit(2, "a", 6, piece(2)));
+  CHECK_FALSE(thread.submit(3, "a", 5, piece(3)));  // bytes
+  CHECK(thread.submit(4, "a", 4, piece(4)));
+  CHECK_FALSE(thread.submit(5, "a", 0, piece(5)));  // pieces
   CHECK(thread.cancel(2));
   CHECK_FALSE(thread.cancel(2));
-  CHECK(thread.submit(6, 6, piece(6)));
+  CHECK(thread.submit(6, "a", 6, piece(6)));
   lock.unlock();
   CHECK(comes_true([&] {
     const std::lock_guard held(mutex);
