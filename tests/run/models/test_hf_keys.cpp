@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "tapegrad/nn/generation/kv_cache.h"
+#include "tapegrad/run/models/formats/hf/hf_config.h"
+#include "tapegrad/run/models/formats/hf/python_json.h"
 #include "tapegrad/tests/run/models/hf_golden.h"
 
 using namespace tapegrad;
@@ -42,13 +44,13 @@ TEST_CASE("a config that changes the result in a way unknown here is refused by 
 
 TEST_CASE("keys of Llama's family that change the result are honoured or refused by name",
           "[hf_keys]") {
-  const json dynamic = {{"rope_type", "dynamic"}, {"factor", 2.0}};
+  const json yarn = {{"rope_type", "yarn"}, {"factor", 2.0}};
   const std::vector<std::tuple<std::string, json, std::string>> faults = {
       {"hidden_act", "gelu", "hidden_act"},
       {"attention_bias", true, "attention_bias"},
       {"mlp_bias", true, "mlp_bias"},
       {"rope_interleaved", true, "rope_interleaved"},
-      {"rope_parameters", dynamic, "rope_type 'dynamic'"},
+      {"rope_parameters", yarn, "rope_type 'yarn'"},
       {"rope_parameters", {{"rope_type", "linear"}}, "factor"},
       {"rope_parameters", 3, "rope_parameters"},
       {"num_key_value_heads", 3, "n_kv_head"},
@@ -142,6 +144,31 @@ TEST_CASE("where attention slides, logits are transformers' beyond the window", 
   CHECK_THROWS_WITH(run::load(qwen2.path()), ContainsSubstring("'chunked_attention'"));
 }
 
+TEST_CASE("Python's names of infinities and NaN become strings, but for those within strings",
+          "[hf_keys]") {
+  CHECK(run::with_constants_quoted(R"([Infinity,-Infinity, NaN,-1])") ==
+        R"(["Infinity","-Infinity", "NaN",-1])");
+  const std::string plain = R"({"NaN":"a Infinity \" NaN","b\\":"\\","Infinity":null})";
+  CHECK(run::with_constants_quoted(plain) == plain);
+  CHECK(run::with_constants_quoted(R"("\)") == R"("\)");
+}
+
+TEST_CASE("a config.json with Python's Infinity is read, and its value is no number", "[hf_keys]") {
+  const GoldenFolder folder("hf_llama");
+  folder.write(folder.tensors);
+  const std::string config = TempFolder::get(folder.temp / "config.json");
+  const auto with = [&](const std::string& more) {
+    folder.temp.put("config.json", "{" + more + ", " + config.substr(config.find('{') + 1));
+    return run::read_hf_config(folder.path()).config;
+  };
+  CHECK(with(R"("time_step_limit": [0.0, Infinity, -Infinity, NaN])").rope_base == 1000);
+  CHECK_THROWS_WITH(with(R"("rope_theta": NaN)"),
+                    ContainsSubstring("'rope_theta' must be a number"));
+  folder.temp.put("config.json", R"({"time_step_limit": [0.0, Infinity], "model_type": "mamba2"})");
+  CHECK_THROWS_WITH(run::load(folder.path()),
+                    ContainsSubstring("model_type 'mamba2' is not supported"));
+}
+
 TEST_CASE("linear rotary positions have transformers' logits, in both spellings", "[hf_keys]") {
   const GoldenFolder folder("hf_llama");
   folder.write(folder.tensors);
@@ -152,6 +179,17 @@ TEST_CASE("linear rotary positions have transformers' logits, in both spellings"
   folder.configure("rope_theta", 1000);
   folder.configure("rope_scaling", {{"type", "linear"}, {"factor", 2.5}});
   check_scores(folder.path(), "hf_llama", "linear");
+}
+
+TEST_CASE("dynamic rotary positions are the default ones, as far as texts go", "[hf_keys]") {
+  const GoldenFolder folder("hf_llama");
+  folder.write(folder.tensors);
+  const auto logits_of = [&](const char* type) {
+    folder.configure("rope_parameters",
+                     {{"rope_type", type}, {"rope_theta", 1000.0}, {"factor", 2.0}});
+    return run::load(folder.path()).gpt(expected_of("hf_llama").at("input_ids"));
+  };
+  CHECK(difference(logits_of("dynamic"), logits_of("default"), 0, 0) == "");
 }
 
 TEST_CASE("of two spellings of rotary positions, the one that transformers takes counts",
