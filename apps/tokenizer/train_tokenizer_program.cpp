@@ -96,7 +96,7 @@ void check_folder(const TrainOptions& o) {
   // Readers would take these beside the new files.
   for (const std::string_view name :
        {std::string_view("special_tokens_map.json"), std::string_view("added_tokens.json"),
-        data::kGenerationFile, data::kEndTokensFile}) {
+        data::kGenerationFile, data::kEndTokensFile, data::kBeginTokenFile}) {
     check(!path_exists(folder / name),
           "--out {}: there is a {} of another tokenizer, which would change this one: remove it",
           o.out, name);

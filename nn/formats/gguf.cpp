@@ -74,7 +74,7 @@ class GgufReader {
  private:
   // Copies the next bytes of the file; `what` they are is for messages.
   void take(void* to, std::size_t bytes, std::string_view what) {
-    const std::uint64_t size = f_.file_.size();
+    const std::uint64_t size = f_.file_->size();
     check(bytes <= size - at_, "{}: the file of {} bytes ends within {}: truncated?", f_.name_,
           size, what);
     check(at_ + bytes <= GgufFile::kMaxHeaderBytes,
@@ -92,9 +92,9 @@ class GgufReader {
 
   void fill() {
     constexpr std::uint64_t kBuffer = 1 << 16;
-    buffer_.resize(static_cast<std::size_t>(std::min(kBuffer, f_.file_.size() - at_)));
+    buffer_.resize(static_cast<std::size_t>(std::min(kBuffer, f_.file_->size() - at_)));
     buffer_begin_ = at_;
-    check(f_.file_.read(at_, buffer_.data(), buffer_.size()), "{}: reading it failed", f_.name_);
+    check(f_.file_->read(at_, buffer_.data(), buffer_.size()), "{}: reading it failed", f_.name_);
   }
 
   template <class T>
@@ -107,7 +107,7 @@ class GgufReader {
   // A number of things that have `least` bytes each: what is left of the file has room for them.
   std::uint64_t take_count(std::string_view what, std::uint64_t least, std::uint64_t most) {
     const auto count = take<std::uint64_t>(what);
-    const std::uint64_t left = f_.file_.size() - at_;
+    const std::uint64_t left = f_.file_->size() - at_;
     check(count <= left / least, "{}: it says that it has {} {}, but {} bytes are left: truncated?",
           f_.name_, count, what, left);
     check(count <= most, "{}: {} {} are more than the {} that can be read", f_.name_, count, what,
@@ -238,7 +238,7 @@ class GgufReader {
     std::uint64_t elements = 1;
     for (std::uint32_t i = 0; i < rank; ++i) {
       const auto dim = take<std::uint64_t>(name);
-      check(dim >= 1 && dim <= 8 * f_.file_.size() / elements,
+      check(dim >= 1 && dim <= 8 * f_.file_->size() / elements,
             "{}: tensor '{}' says that it has more elements than the file has bits, or none",
             f_.name_, name);
       elements *= dim;
@@ -273,7 +273,7 @@ class GgufReader {
   // first and behind the last lies the padding alone. A gap would mean that one was larger when it
   // was written: that its type or its shape is not what is stored.
   void check_places(std::uint64_t alignment) const {
-    const std::uint64_t size = f_.file_.size();
+    const std::uint64_t size = f_.file_->size();
     const std::uint64_t data = size - std::min(size, f_.data_begin_);
     std::vector<std::pair<std::uint64_t, std::string_view>> order;
     for (const auto& [name, place] : f_.places_) {
@@ -315,7 +315,8 @@ class GgufReader {
   std::uint64_t buffer_begin_ = 0;
 };
 
-GgufFile::GgufFile(const fs::path& path, Links links) : name_(path.string()), file_(path, links) {
+GgufFile::GgufFile(const fs::path& path, Links links)
+    : name_(path.string()), file_(std::in_place, path, links) {
   GgufReader(*this).read();
 }
 
@@ -324,7 +325,7 @@ GgufStored GgufFile::stored_value(const std::string& key) const {
   check(found != value_places_.end(), "{}: there is no key '{}'", name_, key);
   const ValuePlace& place = found->second;
   GgufStored value{place.type, std::string(static_cast<std::size_t>(place.bytes), '\0')};
-  check(file_.read(place.offset, value.bytes.data(), value.bytes.size()), "{}: reading it failed",
+  check(file_->read(place.offset, value.bytes.data(), value.bytes.size()), "{}: reading it failed",
         name_);
   return value;
 }
@@ -332,7 +333,7 @@ GgufStored GgufFile::stored_value(const std::string& key) const {
 StoredTensor GgufFile::open(const std::string& tensor, const Entry& entry) const {
   const auto other = of_parts_.find(tensor);
   if (other != of_parts_.end()) return other->second->stored(tensor);
-  return {*entry.type, entry.shape, file_, data_begin_ + places_.at(tensor).offset,
+  return {*entry.type, entry.shape, *file_, data_begin_ + places_.at(tensor).offset,
           fmt::format("{}: tensor '{}'", name_, tensor)};
 }
 

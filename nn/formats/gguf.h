@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,9 @@ using GgufKeys = std::map<std::string, GgufValue>;
 class GgufFile : public TensorSource {
  public:
   explicit GgufFile(const std::filesystem::path& path, Links links = Links::followed);
+  // A file without tensors that is in memory alone: what is about to be written. stored_value() has
+  // none of its keys.
+  GgufFile(std::string name, GgufKeys keys) : name_(std::move(name)), keys_(std::move(keys)) {}
 
   const std::string& name() const override { return name_; }
   const Entries& entries() const override { return entries_; }
@@ -71,7 +75,7 @@ class GgufFile : public TensorSource {
   StoredTensor open(const std::string& tensor, const Entry& entry) const override;
 
   std::string name_;
-  InputFile file_;
+  std::optional<InputFile> file_;  // none of keys in memory
   GgufKeys keys_;
   Entries entries_;
   Metadata metadata_;  // the keys that are texts

@@ -26,13 +26,28 @@ namespace fs = std::filesystem;
 // it, nothing that is left can be taken for a checkpoint. config.json is written first and never
 // removed: with it, all that is left can be recognised as files of a run, wherever a program was
 // stopped.
-constexpr std::string_view kRunFiles[] = {
-    kTrainerFile,         kReadyFolder,       kWritingFolder,    kModelFile,
-    kOptimizerFile,       kTokenizerFile,     kMetricsFile,      kLayersFile,
-    kSessionsFile,        kReportFile,        kTextFile,         data::kGenerationFile,
-    kTokenizerConfigFile, kSpecialTokensFile, kChatTemplateFile, kSettingsKeysFile,
-    data::kEndTokensFile, kPeftConfigFile,    kPeftModelFile,    kGgufAdapterFile,
-    kConfigFile};
+constexpr std::string_view kRunFiles[] = {kTrainerFile,
+                                          kReadyFolder,
+                                          kWritingFolder,
+                                          kModelFile,
+                                          kOptimizerFile,
+                                          kTokenizerFile,
+                                          kMetricsFile,
+                                          kLayersFile,
+                                          kSessionsFile,
+                                          kReportFile,
+                                          kTextFile,
+                                          data::kGenerationFile,
+                                          kTokenizerConfigFile,
+                                          kSpecialTokensFile,
+                                          kChatTemplateFile,
+                                          kSettingsKeysFile,
+                                          data::kEndTokensFile,
+                                          data::kBeginTokenFile,
+                                          kPeftConfigFile,
+                                          kPeftModelFile,
+                                          kGgufAdapterFile,
+                                          kConfigFile};
 
 // The files of a run that a folder may have, in the order in which a run is removed.
 std::vector<std::string> run_files(const fs::path& folder) {

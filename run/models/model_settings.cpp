@@ -1,6 +1,7 @@
 #include "tapegrad/run/models/model_settings.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
@@ -17,7 +18,8 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMostBytes = 16 << 20;
 constexpr std::string_view kFiles[] = {kTokenizerConfigFile, kSpecialTokensFile, kChatTemplateFile,
                                        data::kGenerationFile};
-constexpr const char *kEndKey = "eos_token_id", *kLengthKey = "model_max_length";
+constexpr const char *kEndKey = "eos_token_id", *kBeginKey = "bos_token_id",
+                     *kLengthKey = "model_max_length";
 
 // The place of a file that may be a link inside of its folder, or of Hugging Face's cache: there,
 // models--NAME/snapshots/REVISION/FILE leads to models--NAME/blobs. These files go out with the
@@ -44,6 +46,26 @@ ModelSettings read_files(const fs::path& folder, Links links) {
   return settings;
 }
 
+// The token before texts that a file names by its id, if it is there.
+std::optional<std::int64_t> begin_in(const fs::path& file, Links links) {
+  if (!has_entry(file)) return std::nullopt;
+  const Json id =
+      parse_json_object(file, read_file(file, kMostBytes, links)).value(kBeginKey, Json());
+  return id.is_number_unsigned() ? std::optional(id.get<std::int64_t>()) : std::nullopt;
+}
+
+// True if a file of the settings names the token before texts.
+bool names_begin(const ModelSettings& settings) {
+  for (const auto& [name, bytes] : settings.files) {
+    if (name == kChatTemplateFile) continue;
+    const Json json = parse_json_object(settings.folder / name, bytes);
+    for (const char* key : {"bos_token", kBeginKey}) {
+      if (!json.value(key, Json()).is_null()) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<std::int64_t> ids_of(const Json& value) {
   std::vector<std::int64_t> ids;
   for (const Json& id : value.is_array() ? value : Json::array({value})) {
@@ -63,10 +85,15 @@ std::vector<std::string_view> settings_files() {
   std::vector<std::string_view> names(std::begin(kFiles), std::end(kFiles));
   names.push_back(kSettingsKeysFile);
   names.push_back(data::kEndTokensFile);
+  names.push_back(data::kBeginTokenFile);
   return names;
 }
 
-ModelSettings read_settings(const fs::path& folder) { return read_files(folder, Links::followed); }
+ModelSettings read_settings(const fs::path& folder) {
+  ModelSettings settings = read_files(folder, Links::followed);
+  if (!names_begin(settings)) settings.begin = begin_in(folder / "config.json", Links::followed);
+  return settings;
+}
 
 ModelSettings load_settings(const fs::path& folder) {
   ModelSettings settings = read_files(folder, Links::refused);
@@ -75,6 +102,7 @@ ModelSettings load_settings(const fs::path& folder) {
     const Json json = parse_json_object(folder / data::kGenerationFile, file->second);
     if (json.size() == 1 && json.contains(kEndKey)) settings.files.erase(file);
   }
+  settings.begin = begin_in(folder / data::kBeginTokenFile, Links::refused);
   if (has_entry(folder / kSettingsKeysFile)) {
     settings.gguf =
         std::make_shared<const nn::GgufFile>(folder / kSettingsKeysFile, Links::refused);
@@ -89,6 +117,7 @@ void save_settings(const fs::path& folder, const ModelSettings& settings,
                                              ? generation_config_of(settings, tokenizer)
                                              : bytes);
   }
+  if (settings.begin) write_json(folder / data::kBeginTokenFile, {{kBeginKey, *settings.begin}});
   if (settings.gguf) nn::write_gguf(folder / kSettingsKeysFile, passed_keys(*settings.gguf), {});
 }
 

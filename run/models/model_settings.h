@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,8 @@ struct ModelSettings {
   // generation_config.json.
   std::map<std::string, std::string, std::less<>> files = {};
   std::filesystem::path folder = {};  // where these were read, for messages
+  // "bos_token_id" of config.json, where no other file names the token that begins texts.
+  std::optional<std::int64_t> begin = {};
   // The file that has the keys of a model that came as GGUF; null of any other.
   std::shared_ptr<const nn::GgufFile> gguf = {};
 };

@@ -62,8 +62,7 @@ def main():
             if "\0" in text:
                 continue
             ids = pieces.encode(text)
-            # SentencePiece shows an unknown piece by another name.
-            encodings.append({"text": text, "ids": ids, "decoded": pieces.decode(ids).replace(" \u2047 ", "<unk>")})
+            encodings.append({"text": text, "ids": ids, "decoded": pieces.decode(ids)})
         golden[style] = {"file": base64.b64encode(file).decode(), "encodings": encodings}
     out = HERE / "tokenizer_models.json"
     out.write_text(json.dumps(golden, ensure_ascii=True, indent=None, separators=(",", ":")) + "\n")

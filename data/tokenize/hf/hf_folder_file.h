@@ -17,7 +17,8 @@ struct FoundFile {
 };
 
 // That of a folder of Hugging Face's: tokenizer.json, vocab.json with merges.txt, or
-// tokenizer.model; the first of these that is there, with add_outside_tokens(). A tokenizer.model
+// tokenizer.model; the first of these that is there, with number_added_tokens(),
+// add_outside_tokens() and apply_tokenizer_config(). A tokenizer.model
 // is used as transformers' LlamaTokenizer does: its bos_piece is before a text if
 // tokenizer_config.json says "add_bos_token", or does not and its class is Llama's or Gemma's, or
 // there is none.

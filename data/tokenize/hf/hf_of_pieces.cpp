@@ -137,6 +137,8 @@ HfFile hf_file_of(const SentencePieceModel& model, const SentencePieceUse& use) 
   rest["model"][kSentencePieceKey] = {{"add_dummy_prefix", model.add_dummy_prefix},
                                       {"remove_extra_whitespaces", model.remove_extra_whitespaces},
                                       {"prefix_first", first},
+                                      {"unknown", static_cast<std::uint64_t>(v.unknown.value())},
+                                      {"unknown_surface", model.unknown_surface},
                                       {"silent", std::move(silent)},
                                       {"symbols", std::move(symbols)}};
   return file;

@@ -42,7 +42,7 @@ struct SentencePieceUse {
 // and Hugging Face's reader leaves out:
 //   {"add_dummy_prefix": B, "remove_extra_whitespaces": B, "prefix_first": B,
 //    "silent": [places of the pieces that no text becomes], "symbols": [those of user-defined
-//    ones]}
+//    ones], "unknown": the place of the unknown piece, "unknown_surface": its text}
 HfFile hf_file_of(const SentencePieceModel& model, const SentencePieceUse& use);
 inline constexpr const char* kSentencePieceKey = "sentencepiece";
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/hf/hf_file.h"
 #include "tapegrad/data/tokenize/hf/hf_json.h"
 #include "tapegrad/data/tokenize/hf/hf_models.h"
@@ -55,7 +57,11 @@ class HfReader {
     t_.model_ =
         read_piece_model(json_member(file_, "model"), vocabulary, texts_, own_ ? &*own_ : nullptr);
     if (own_) t_.rules_ = std::move(own_->text);
-    read_added_tokens();
+    read_added_tokens(vocabulary);
+    if (own_ && own_->unknown) {
+      check(static_cast<std::size_t>(*own_->unknown) < known_.size(), "the unknown token is none");
+      set_bytes(*own_->unknown, own_->unknown_surface);
+    }
     read_post_processor();
   }
 
@@ -98,7 +104,25 @@ class HfReader {
     }
   }
 
-  void read_added_tokens() {
+  // True if it is the token of a byte, or merges make it.
+  bool is_made(std::string_view shown) {
+    if (first_char(shown).size == shown.size()) return true;
+    if (merged_.empty()) {
+      for (std::size_t i = 0; i < tables_.merges(); ++i) merged_.insert(tables_.merged_text(i));
+    }
+    return merged_.count(std::string(shown)) != 0;
+  }
+
+  // The bytes of an added token: its content is text. That of one which the model makes of pieces,
+  // too, is shown as the vocabulary's are.
+  std::string bytes_of_added(const std::string& content, Token token,
+                             const HfVocabulary& vocabulary) {
+    const auto bytes = texts_.bytes_of(content);
+    if (!bytes || *bytes == content || vocabulary.find(content) != token) return content;
+    return !texts_.byte_level || is_made(content) ? *bytes : content;
+  }
+
+  void read_added_tokens(const HfVocabulary& vocabulary) {
     const json& list = json_member(file_, "added_tokens");
     if (list.is_null()) return;
     check(list.is_array(), "\"added_tokens\" must be a list");
@@ -108,11 +132,12 @@ class HfReader {
       const Token token = token_of(json_member(added, "id"), content, tables_);
       if (json_flag(added, "single_word", false)) unsupported("single_word", added);
       const auto i = static_cast<std::size_t>(token);
-      const std::string bytes = texts_.bytes_of(content).value_or(content);
-      check(i >= known_.size() || !known_[i] || t_.bytes_[i] == bytes,
-            "the added token '{}' has the id {} of another token", content, token);
-      set_bytes(token, bytes);
       const bool special = json_flag(added, "special", false);
+      std::string bytes = bytes_of_added(content, token, vocabulary);
+      check(i >= known_.size() || !known_[i] || t_.bytes_[i] == bytes ||
+                t_.bytes_[i] == texts_.bytes_of(content).value_or(content),
+            "the added token '{}' has the id {} of another token", content, token);
+      set_bytes(token, std::move(bytes));
       const bool normalized = json_flag(added, "normalized", !special);
       const AddedTokens::Added found{token, special, json_flag(added, "lstrip", false),
                                      json_flag(added, "rstrip", false)};
@@ -182,6 +207,7 @@ class HfReader {
   TokenTexts texts_;
   std::optional<SentencePieceRules> own_;
   std::unordered_map<std::string, Token> added_;
+  std::unordered_set<std::string> merged_;  // the results of merges; read when they are needed
   std::size_t end_rank_ = SIZE_MAX;
 };
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
@@ -134,6 +135,35 @@ std::vector<Outside> tokens_outside(const fs::path& folder) {
   return all;
 }
 
+// The ids of the vocabulary's tokens, read when they are needed.
+class VocabularyIds {
+ public:
+  explicit VocabularyIds(const HfFile& file) : file_(file) {}
+
+  std::optional<std::int64_t> id_of(const std::string& content) {
+    if (places_.empty()) {
+      for (std::size_t k = 0; k < file_.tokens(); ++k) places_.emplace(file_.shown(k), k);
+    }
+    const auto found = places_.find(content);
+    if (found == places_.end()) return std::nullopt;
+    const json& id = file_.id(found->second);
+    check(id.is_number_unsigned(), "'{}' has no id", content);
+    return id.get<std::int64_t>();
+  }
+  bool has(std::int64_t id) {
+    const bool fills = taken_.empty();
+    for (std::size_t k = 0; fills && k < file_.tokens(); ++k) {
+      if (file_.id(k).is_number_unsigned()) taken_.insert(file_.id(k).get<std::int64_t>());
+    }
+    return taken_.count(id) != 0;
+  }
+
+ private:
+  const HfFile& file_;
+  std::unordered_map<std::string_view, std::size_t> places_;
+  std::unordered_set<std::int64_t> taken_;
+};
+
 // The ids that the added tokens of a tokenizer.json have, and get.
 class Ids {
  public:
@@ -192,14 +222,7 @@ class Ids {
   }
 
   std::optional<std::int64_t> id_in_vocabulary(const std::string& content) {
-    if (vocabulary_.empty()) {
-      for (std::size_t k = 0; k < file_.tokens(); ++k) vocabulary_.emplace(file_.shown(k), k);
-    }
-    const auto found = vocabulary_.find(content);
-    if (found == vocabulary_.end()) return std::nullopt;
-    const json& id = file_.id(found->second);
-    check(id.is_number_unsigned(), "'{}' has no id", content);
-    return id.get<std::int64_t>();
+    return vocabulary_.id_of(content);
   }
 
   std::int64_t next() const {
@@ -207,8 +230,8 @@ class Ids {
   }
 
   HfFile& file_;
-  std::unordered_map<std::string, std::size_t> places_;           // of contents in added()
-  std::unordered_map<std::string_view, std::size_t> vocabulary_;  // read when it is needed
+  std::unordered_map<std::string, std::size_t> places_;  // of contents in added()
+  VocabularyIds vocabulary_{file_};
   std::int64_t largest_ = -1;
 };
 
@@ -224,6 +247,33 @@ bool add_outside_tokens(HfFile& file, const fs::path& folder) {
   bool changed = false;
   for (const Outside& token : outside) changed |= ids.add(token);
   return changed;
+}
+
+bool number_added_tokens(HfFile& file) {
+  if (!file.rest().is_object()) return false;
+  json& added = file.rest()["added_tokens"];
+  if (!added.is_array()) return false;
+  VocabularyIds vocabulary(file);
+  std::unordered_map<std::string, std::int64_t> ids;  // of those so far
+  auto next = static_cast<std::int64_t>(file.tokens());
+  json numbered = added;
+  for (json& token : numbered) {
+    const bool is_token = token.is_object() && json_member(token, "content").is_string() &&
+                          json_member(token, "id").is_number_unsigned();
+    if (!is_token) return false;  // which its reader refuses
+    const auto content = token.at("content").get<std::string>();
+    auto found = ids.find(content);
+    if (found == ids.end()) {
+      const auto own = vocabulary.id_of(content);
+      if (!own && token["id"] != next && vocabulary.has(next)) return false;
+      found = ids.emplace(content, own.value_or(next)).first;
+      next = std::max(next, found->second + 1);
+    }
+    token["id"] = static_cast<std::uint64_t>(found->second);
+  }
+  if (numbered == added) return false;
+  added = std::move(numbered);
+  return true;
 }
 
 }  // namespace tapegrad::data

@@ -14,4 +14,9 @@ namespace tapegrad::data {
 // has changed.
 bool add_outside_tokens(HfFile& file, const std::filesystem::path& folder);
 
+// Gives the elements of "added_tokens" of a tokenizer.json the ids that Hugging Face's reader gives
+// them, whatever they say: that of the vocabulary's token of this text, or else the next. Where the
+// vocabulary has holes so that the next one is taken, the file's own ids stay. Returns as above.
+bool number_added_tokens(HfFile& file);
+
 }  // namespace tapegrad::data

@@ -36,6 +36,13 @@ std::optional<SentencePieceRules> read_sentencepiece_rules(const json& file) {
   rules.text.prefix_first = json_flag(own, "prefix_first", false);
   rules.silent = ids_at(own, "silent");
   rules.symbols = ids_at(own, "symbols");
+  if (const json& surface = json_member(own, "unknown_surface"); !surface.is_null()) {
+    const json& id = json_member(own, "unknown");
+    check(id.is_number_unsigned() && id.get<std::uint64_t>() <= std::numeric_limits<Token>::max(),
+          "\"unknown\" of \"{}\" is no id", kSentencePieceKey);
+    rules.unknown = id.get<Token>();
+    rules.unknown_surface = json_text_at(own, "unknown_surface");
+  }
   for (const json& part : json_parts(json_member(file, "normalizer"), "normalizers")) {
     if (json_text_at(part, "type") != "Precompiled") continue;
     constexpr const char* name = "precompiled_charsmap";

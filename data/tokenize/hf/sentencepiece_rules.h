@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <unordered_set>
 
 #include "tapegrad/data/tokenize/hf/hf_vocabulary.h"
@@ -13,6 +14,8 @@ namespace tapegrad::data {
 struct SentencePieceRules {
   TextRules text;
   std::unordered_set<Token> silent, symbols;
+  std::optional<Token> unknown;  // the token that is written as `unknown_surface`
+  std::string unknown_surface;
 };
 
 // Nothing if the file has no such member. `text` gets its charsmap from the normalizer, and its

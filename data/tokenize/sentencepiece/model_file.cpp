@@ -112,6 +112,7 @@ void read_trainer(SentencePieceModel& model, WireReader spec) {
     }
     if (spec.field == 24) check(!spec.flag(), "treat_whitespace_as_suffix is not supported");
     if (spec.field == 35) model.byte_fallback = spec.flag();
+    if (spec.field == 44) model.unknown_surface = spec.text();
     if (spec.field == 46) model.bos_piece = spec.text();
     if (spec.field == 47) model.eos_piece = spec.text();
   }

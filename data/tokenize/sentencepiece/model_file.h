@@ -27,6 +27,7 @@ struct SentencePieceModel {
   enum Method : std::uint64_t { kUnigram = 1, kBpe } method = kUnigram;
   bool byte_fallback = false;
   std::string bos_piece = "<s>", eos_piece = "</s>";
+  std::string unknown_surface = " \u2047 ";  // the text of the unknown piece
   // The normalizer: its rules as Charsmap reads them, or none; ▁ before a text; white space at the
   // ends is left out, and of several spaces one stays.
   std::string charsmap;

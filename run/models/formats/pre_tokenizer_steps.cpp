@@ -28,9 +28,13 @@ std::string steps_of(const json& part) {
     }
   } else if (type == "ByteLevel") {
     if (flag(part, "use_regex", true)) steps += "+regex";
+    if (flag(part, "add_prefix_space", true)) steps += "+prefix";
   } else if (type == "Digits") {
     if (!flag(part, "individual_digits", false)) steps += "-together";
   } else if (type == "Split") {
+    const auto behavior = part.at("behavior").get<std::string>();
+    if (behavior != "Isolated") steps += "-" + behavior;
+    if (flag(part, "invert", false)) steps += "-inverted";
     const json& pattern = part.at("pattern");
     steps += pattern.contains("Regex") ? ":" + pattern["Regex"].get<std::string>()
                                        : "=" + pattern.at("String").get<std::string>();

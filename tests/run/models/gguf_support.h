@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,13 @@ inline data::Tokenizer small_bpe() {
 inline data::Tokenizer golden_tokenizer(const std::string& style) {
   const auto golden = golden_json("tokenizers.json");
   return data::Tokenizer::of_hf(golden.at(style).at("file").get<std::string>());
+}
+
+// Qwen2's tokenizer as its makers have it: no added token is found in what NFC makes of a text.
+inline nlohmann::json qwen2_file() {
+  auto file = nlohmann::json::parse(golden_tokenizer("qwen2").hf_json());
+  for (auto& added : file.at("added_tokens")) added["normalized"] = false;
+  return file;
 }
 
 inline Tensor some_ids(const run::TextModel& model) {

@@ -285,3 +285,34 @@ TEST_CASE("texts begin with no token where no file names one", "[hf_out]") {
   CHECK_FALSE(file.contains("bos_token"));
   CHECK(file.at("eos_token") == "<|endoftext|>");
 }
+
+TEST_CASE("the token before texts that config.json alone names goes out as it came in",
+          "[hf_out]") {
+  const TempFolder folder;
+  fs::copy(golden_file("hf_llama"), folder / "in");
+  fs::remove(folder / "in/generation_config.json");
+  fs::remove(folder / "in/tokenizer_config.json");
+  json config = config_in(folder / "in");
+  config["bos_token_id"] = 7;
+  config["eos_token_id"] = 2;
+  folder.put("in/config.json", config.dump());
+  folder.put("in/generation_config.json", R"({"eos_token_id": 2})");
+  folder.put("in/tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
+  const run::TextModel model = run::load(folder / "in");
+  write(model, folder / "out");
+  CHECK(config_in(folder / "out").at("bos_token_id") == 7);
+  CHECK(config_in(folder / "out").at("eos_token_id") == 2);
+  // A run keeps it.
+  run::save_model(folder / "kept", model);
+  write(run::load(folder / "kept"), folder / "again");
+  CHECK(config_in(folder / "again").at("bos_token_id") == 7);
+  // A file that names it goes first, and no id that is no token is written.
+  folder.put("in/generation_config.json", R"({"eos_token_id": 2, "bos_token_id": 5})");
+  write(run::load(folder / "in"), folder / "other");
+  CHECK(config_in(folder / "other").at("bos_token_id") == 5);
+  config["bos_token_id"] = 1000;
+  folder.put("in/config.json", config.dump());
+  folder.put("in/generation_config.json", R"({"eos_token_id": 2})");
+  write(run::load(folder / "in"), folder / "none");
+  CHECK(config_in(folder / "none").at("bos_token_id").is_null());
+}

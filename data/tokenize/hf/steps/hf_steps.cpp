@@ -102,7 +102,7 @@ void add_pre_tokenizer(PreTokenizerOfFile& read, const json& part) {
   if (read.byte_level) unsupported("a pre-tokenizer behind ByteLevel", part);
   if (type == "ByteLevel") {
     read.byte_level = true;
-    if (json_flag(part, "add_prefix_space", true)) unsupported("add_prefix_space", part);
+    if (json_flag(part, "add_prefix_space", true)) read.steps.add_prefix_space();
     if (json_flag(part, "use_regex", true)) read.steps.add_gpt2();
   } else if (type == "Digits") {
     const bool single = json_flag(part, "individual_digits", false);

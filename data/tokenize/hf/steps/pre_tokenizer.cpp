@@ -31,6 +31,12 @@ void PreTokenizer::cut_by(const GPT2&, std::size_t next, std::string_view text, 
   }
 }
 
+void PreTokenizer::cut_by(const PrefixSpace&, std::size_t next, std::string_view text, bool first,
+                          const Found& found) const {
+  if (text.starts_with(' ')) return cut_from(next, text, first, found);
+  cut_from(next, " " + std::string(text), first, found);
+}
+
 void PreTokenizer::cut_by(const Split& step, std::size_t next, std::string_view text, bool first,
                           const Found& found) const {
   std::size_t done = 0;

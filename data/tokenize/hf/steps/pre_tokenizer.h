@@ -24,6 +24,8 @@ class PreTokenizer {
   }
   // GPT-2's expression: see first_piece().
   void add_gpt2() { steps_.emplace_back(GPT2{}); }
+  // Puts a space before each text that does not begin with one.
+  void add_prefix_space() { steps_.emplace_back(PrefixSpace{}); }
   // SentencePiece's: `mark` takes the place of spaces, and stands before each word and, by
   // `prepend`, before a text. With `cuts`, each mark begins a piece.
   enum class Prepend { never, first, always };  // first: where the whole text begins
@@ -40,6 +42,7 @@ class PreTokenizer {
 
  private:
   struct GPT2 {};
+  struct PrefixSpace {};
   struct Split {
     SplitRegex regex;
     Match match;
@@ -49,9 +52,11 @@ class PreTokenizer {
     Prepend prepend;
     bool cuts;
   };
-  using Step = std::variant<Split, GPT2, Metaspace>;
+  using Step = std::variant<Split, GPT2, PrefixSpace, Metaspace>;
   void cut_from(std::size_t step, std::string_view text, bool first, const Found& found) const;
   void cut_by(const GPT2& step, std::size_t next, std::string_view text, bool first,
+              const Found& found) const;
+  void cut_by(const PrefixSpace& step, std::size_t next, std::string_view text, bool first,
               const Found& found) const;
   void cut_by(const Split& step, std::size_t next, std::string_view text, bool first,
               const Found& found) const;

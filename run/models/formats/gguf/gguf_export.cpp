@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "tapegrad/autograd/ops.h"
@@ -73,10 +74,12 @@ bool add_settings(nn::GgufKeys& keys, const TextModel& model) {
   std::erase_if(keys, [](const auto& key) { return !key.first.starts_with("general."); });
   const bool adds_end_row = add_gguf_tokenizer(keys, model.tokenizer);
   const SettingsMeaning meaning = meaning_of(model.settings, model.tokenizer);
-  const auto begin = meaning.roles.find("bos");
   // A token that begins texts by its name alone.
-  if (begin != meaning.roles.end() && model.tokenizer.begin().empty()) {
-    keys["tokenizer.ggml.bos_token_id"] = std::int64_t{begin->second};
+  std::optional<std::int64_t> named = model.settings.begin;
+  if (const auto role = meaning.roles.find("bos"); role != meaning.roles.end())
+    named = role->second;
+  if (named && *named < model.tokenizer.vocab_size() && model.tokenizer.begin().empty()) {
+    keys["tokenizer.ggml.bos_token_id"] = *named;
   }
   // Of several ends, llama.cpp's converter takes the tokenizer's own.
   const auto end = meaning.roles.find("eos");

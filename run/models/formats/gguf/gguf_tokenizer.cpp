@@ -94,15 +94,15 @@ json rest_of(const Vocabulary& v) {
   return file;
 }
 
-bool is_ordinary(const Vocabulary& v, std::size_t i) {
-  return v.types[i] == kNormalToken && !is_special(v, i);
-}
+// Added tokens are in the vocabulary, too: merges may make them, and Hugging Face's reader would
+// number them anew if they were not.
+bool is_in_vocabulary(const Vocabulary& v, std::size_t i) { return v.types[i] != kUnusedToken; }
 
 std::string tokenizer_json_of(const Vocabulary& v) {
   json file = rest_of(v);
   json& model = file["model"];
   for (std::size_t i = 0; i < v.tokens.size(); ++i) {
-    if (is_ordinary(v, i)) model["vocab"][v.tokens[i]] = i;
+    if (is_in_vocabulary(v, i)) model["vocab"][v.tokens[i]] = i;
   }
   model["merges"] = Texts(v.merges.begin(), v.merges.end());
   return sorted_json_text(file);
@@ -121,7 +121,7 @@ data::HfFile hf_file_of(const Vocabulary& v) {
   }
   data::HfFile file(rest_of(v), v.tokens.size());
   for (std::size_t i = 0; i < v.tokens.size(); ++i) {
-    if (is_ordinary(v, i)) file.add_token(v.tokens[i], i);
+    if (is_in_vocabulary(v, i)) file.add_token(v.tokens[i], i);
   }
   for (const std::string& merge : v.merges) {
     data::check_text_of_json(merge);

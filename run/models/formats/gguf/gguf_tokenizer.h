@@ -53,7 +53,8 @@ bool is_gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
 
 // Adds the keys of a tokenizer. Returns whether a row for a token that ends texts is to be added to
 // the model, whose tokenizer does not have one. Error if llama.cpp would make other
-// ids, but that it leaves Qwen2's NFC out, with Qwen2's own files, too.
+// ids, but that it leaves Qwen2's NFC out, with Qwen2's own files, too: what GGUF has no word for
+// is refused by name, and what was written is read again and compared (written_tokenizer.h).
 bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer);
 
 }  // namespace tapegrad::run

@@ -11,6 +11,7 @@
 #include "tapegrad/run/models/families/family.h"
 #include "tapegrad/run/models/formats/gguf/gguf_scored.h"
 #include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/written_tokenizer.h"
 #include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
 
 namespace tapegrad::run {
@@ -62,20 +63,45 @@ void check_whole_tokens(const data::Tokenizer& tokenizer) {
   }
 }
 
+// llama.cpp's name for all that the tokenizer does to a text before it merges. Error, by name, for
+// what llama.cpp has no word for.
 const KnownPreTokenizer& pre_of(const json& file, const data::Tokenizer& tokenizer) {
   const std::string steps = steps_of(member(file, "pre_tokenizer"));
-  const bool nfc = !steps_of(member(file, "normalizer")).empty();
+  const std::string normalizer = steps_of(member(file, "normalizer"));
+  const bool nfc = normalizer == "NFC";
+  check(normalizer.empty() || nfc,
+        "llama.cpp does not normalize texts, as this tokenizer does, by {}", normalizer);
   const bool ignores_merges = flag(file.at("model"), "ignore_merges", false);
   for (const KnownPreTokenizer& pre : pre_tokenizers()) {
     if (pre.steps != steps) continue;
-    check(!nfc || pre.nfc, "llama.cpp does not normalize texts, as this tokenizer does");
+    check(
+        !nfc || pre.nfc,
+        "llama.cpp does not normalize texts with the pre-tokenizer {}, as this tokenizer does, by "
+        "{}",
+        pre.name, normalizer);
     check(!ignores_merges || pre.ignores_merges,
           "llama.cpp does not know ignore_merges with the pre-tokenizer {}", pre.name);
     if (pre.ignores_merges && !ignores_merges) check_whole_tokens(tokenizer);
     return pre;
   }
-  fail("llama.cpp has no name for the tokenizer's pre-tokenizer; only those of {} can be exported",
-       names_of_pre_tokenizers(&KnownPreTokenizer::title));
+  fail(
+      "llama.cpp has no name for the tokenizer's pre-tokenizer, {}; only those of {} can be "
+      "exported",
+      steps.substr(0, 200), names_of_pre_tokenizers(&KnownPreTokenizer::title));
+}
+
+// llama.cpp finds added tokens in a text as it is.
+void check_added_token(const json& added, const std::string& normalizer) {
+  const auto content = added.at("content").get<std::string>();
+  for (const char* name : {"lstrip", "rstrip"}) {
+    check(!flag(added, name, false), "llama.cpp has no {}, which the token '{}' has", name,
+          content);
+  }
+  const bool normalized = flag(added, "normalized", !flag(added, "special", false));
+  check(!normalized || normalizer.empty(),
+        "llama.cpp finds added tokens in the text as it is, and '{}' is found in what {} makes of "
+        "it: \"normalized\": false in tokenizer.json can be exported",
+        content, normalizer);
 }
 
 void add_tokens(WrittenVocabulary& v, const json& file, std::size_t size) {
@@ -89,11 +115,9 @@ void add_tokens(WrittenVocabulary& v, const json& file, std::size_t size) {
     if (scored || data::bytes_of_shown(text)) v.types[i] = kNormalToken;
     if (scored && data::byte_of_shown(text)) v.types[i] = kByteToken;
   }
+  const std::string normalizer = steps_of(member(file, "normalizer"));
   for (const json& added : member(file, "added_tokens")) {
-    for (const char* name : {"lstrip", "rstrip"}) {
-      check(!flag(added, name, false), "llama.cpp has no {}, which the token '{}' has", name,
-            added.at("content").get<std::string>());
-    }
+    check_added_token(added, normalizer);
     const auto i = added.at("id").get<std::size_t>();
     v.tokens.at(i) = added.at("content").get<std::string>();
     v.types[i] = flag(added, "special", false) ? kControlToken : kUserDefinedToken;
@@ -173,6 +197,7 @@ bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer) {
   keys[kTokenizerKey + "eos_token_id"] = *v.end;
   keys[kTokenizerKey + "tokens"] = std::move(v.tokens);
   keys[kTokenizerKey + "token_type"] = std::move(v.types);
+  check_written_tokenizer(keys, tokenizer);
   return adds_end;
 }
 

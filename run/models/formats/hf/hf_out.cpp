@@ -21,10 +21,15 @@ namespace fs = std::filesystem;
 struct Ends {
   std::optional<data::Token> begin, end;  // `end`: for files that have one
   std::vector<data::Token> all;
-  Ends(const data::Tokenizer& tokenizer, const SettingsMeaning& meaning) : all(tokenizer.ends()) {
+  Ends(const data::Tokenizer& tokenizer, const ModelSettings& settings,
+       const SettingsMeaning& meaning)
+      : all(tokenizer.ends()) {
     // Files of others name the token that begins texts, if there is one. With our own tokenizers,
     // a text begins behind the end of the one before.
     if (tokenizer.kind() != "hf") begin = tokenizer.end_of_text();
+    if (settings.begin && *settings.begin < tokenizer.vocab_size()) {
+      begin = static_cast<data::Token>(*settings.begin);
+    }
     const auto named = meaning.roles.find("bos");
     if (named != meaning.roles.end()) begin = named->second;
     if (!tokenizer.begin().empty()) begin = tokenizer.begin().front();
@@ -174,7 +179,7 @@ Exported export_hf(const TextModel& model, const fs::path& folder, const StoredT
   require_stored_as(type, model.params);
   const SettingsMeaning meaning = meaning_of(model.settings, model.tokenizer);
   check_templates(model.settings, meaning);
-  const Ends ends(model.tokenizer, meaning);
+  const Ends ends(model.tokenizer, model.settings, meaning);
   const std::string tokenizer = model.tokenizer.hf_json();
   require_own_pre_tokenizer(family.hf, tokenizer);
   const Json config_json =

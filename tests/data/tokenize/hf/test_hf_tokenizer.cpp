@@ -33,6 +33,15 @@ json small_file() {
           {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", {"a b", "ab c"}}}}};
 }
 
+// The same with its added tokens in the vocabulary: in a folder they keep their ids.
+json file_of_folder() {
+  json file = small_file();
+  for (const json& added : file["added_tokens"]) {
+    file["model"]["vocab"][added.at("content").get<std::string>()] = added.at("id");
+  }
+  return file;
+}
+
 std::vector<Token> encode(const json& file, std::string_view text, bool special = true) {
   return Tokenizer::of_hf(file.dump()).encode(text, special);
 }
@@ -149,7 +158,6 @@ TEST_CASE("what is not supported is refused by name", "[hf_tokenizer]") {
       {"/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}}}}, "prepend"},
       {"/pre_tokenizer", nullptr, "ByteLevel in the pre-tokenizer or the decoder alone"},
       {"/pre_tokenizer", {{"type", "Punctuation"}}, "the pre-tokenizer is not supported"},
-      {"/pre_tokenizer/add_prefix_space", true, "add_prefix_space is not supported"},
       {"/decoder", nullptr, "a tokenizer without a decoder is not supported"},
       {"/decoder", {{"type", "Metaspace"}}, "ByteLevel in the pre-tokenizer or the decoder alone"},
       {"/model/type", "WordPiece", "the model is not supported: \"WordPiece\""},
@@ -203,9 +211,44 @@ TEST_CASE("a broken tokenizer.json is refused with the reason", "[hf_tokenizer]"
   CHECK_THROWS_AS(HfTokenizer("[]"), Error);
 }
 
+TEST_CASE("the content of an added token is text, and that of a piece is shown", "[hf_tokenizer]") {
+  json file = small_file();
+  file["model"]["vocab"]["Ġa"] = 401;
+  file["model"]["vocab"]["<ć>"] = 402;  // as training puts special tokens there
+  file["model"]["merges"].push_back("Ġ a");
+  std::int64_t id = 501;
+  for (const char* content : {"kuća", "Ġx", "日本"}) {
+    file["added_tokens"].push_back({{"id", id++}, {"content", content}, {"special", false}});
+  }
+  file["added_tokens"].push_back({{"id", 401}, {"content", "Ġa"}, {"special", false}});
+  file["added_tokens"].push_back({{"id", 402}, {"content", "<ć>"}, {"special", true}});
+  const Tokenizer tokenizer = Tokenizer::of_hf(file.dump());
+  for (const std::string text : {"kuća", "Ġx", "日本"}) {
+    CHECK(tokenizer.encode(text).size() == 1);
+    CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
+  }
+  CHECK(tokenizer.decode(tokenizer.encode("b kuća Ġx日本 a<ć>", true)) == "b kuća Ġx日本 a<ć>");
+  // Merges make it of " a".
+  CHECK(tokenizer.encode(" a") == Ids{401});
+  CHECK(tokenizer.token_bytes(401) == " a");
+  CHECK(tokenizer.token_bytes(402) == "<ć>");
+}
+
+TEST_CASE(
+    "a space before texts is put where the file says so, and before each piece between added "
+    "tokens",
+    "[hf_tokenizer]") {
+  json file = small_file();
+  file["pre_tokenizer"]["add_prefix_space"] = true;
+  const Token space = ' ' + 1;
+  CHECK(encode(file, "ab ab") == Ids{space, 300, space, 300});
+  CHECK(encode(file, " ab<tool>ab<|endoftext|>") == Ids{space, 300, 500, space, 300, 0});
+  CHECK(encode(file, "").empty());
+}
+
 TEST_CASE("a tokenizer.json is kept in a run folder as it is", "[hf_tokenizer]") {
   const TempFolder folder;
-  const std::string text = small_file().dump(2);
+  const std::string text = file_of_folder().dump(2);
   folder.put("tokenizer.json", text);
   const Tokenizer tokenizer = Tokenizer::from_hf(folder / "");
   CHECK(tokenizer.kind() == "hf");
@@ -222,7 +265,7 @@ TEST_CASE("a tokenizer.json is kept in a run folder as it is", "[hf_tokenizer]")
 TEST_CASE("texts end at the eos_token_id of a folder, or else at a token of a known name",
           "[hf_tokenizer]") {
   const TempFolder folder;
-  folder.put("tokenizer.json", small_file().dump());
+  folder.put("tokenizer.json", file_of_folder().dump());
   const auto read = [&] { return Tokenizer::from_hf(folder / ""); };
   CHECK(read().ends() == Ids{0});
   folder.put("config.json", R"({"eos_token_id": null})");
@@ -257,7 +300,7 @@ TEST_CASE("the ends of a text are kept in a run folder", "[hf_tokenizer]") {
 
 TEST_CASE("an eos_token_id that is no token is refused by name", "[hf_tokenizer]") {
   const TempFolder folder;
-  folder.put("tokenizer.json", small_file().dump());
+  folder.put("tokenizer.json", file_of_folder().dump());
   const auto complaint = [&](const std::string& value) -> std::string {
     folder.put("config.json", R"({"eos_token_id": )" + value + "}");
     try {
@@ -301,78 +344,4 @@ TEST_CASE("a pre-tokenizer of more steps, or longer ones, than any model has is 
   CHECK_THROWS_WITH(encode(with(5000, "a"), "abc"), ContainsSubstring("has 5001 steps"));
   CHECK_THROWS_WITH(encode(with(1, std::string(1 << 20, 'a')), "abc"),
                     ContainsSubstring("of 1048576 bytes is too long"));
-}
-
-namespace {
-
-// A folder with a tokenizer of 401 tokens, the last of which is <tool>, and these files.
-Tokenizer tokenizer_beside(const std::map<std::string, std::string>& files) {
-  const TempFolder folder;
-  std::filesystem::copy_file(testing::golden_file("hf_llama") / "tokenizer.json",
-                             folder / "tokenizer.json");
-  for (const auto& [name, bytes] : files) folder.put(name, bytes);
-  return Tokenizer::from_hf(folder / "");
-}
-
-}  // namespace
-
-TEST_CASE("tokens that other files add beside a tokenizer.json get transformers' ids",
-          "[hf_tokenizer]") {
-  const Tokenizer plain = tokenizer_beside({});
-  REQUIRE(plain.vocab_size() == 401);
-  const auto id = [](const Tokenizer& t, const std::string& text) {
-    const Ids ids = t.encode(text, true);
-    return ids.size() == 1 ? ids.front() : -1;
-  };
-  SECTION("added_tokens.json; tokens that are not special are read in any text") {
-    const auto t = tokenizer_beside({{"added_tokens.json", R"({"<b>": 402, "<a>": 401})"},
-                                     {"special_tokens_map.json", R"({"pad_token": "<b>"})"}});
-    CHECK(t.encode("<a>") == Ids{401});
-    CHECK(id(t, "<b>") == 402);
-    CHECK(t.encode("<b>") == plain.encode("<b>"));
-    CHECK(t.decode(Ids{401, 402}) == "<a><b>");
-    CHECK(Tokenizer::of_hf(t.hf_json()).encode("x<a>", true) == t.encode("x<a>", true));
-  }
-  SECTION("added_tokens_decoder, whose flags count, and which hides the other two files") {
-    const auto t = tokenizer_beside(
-        {{"added_tokens.json", R"({"<b>": 7})"},
-         {"special_tokens_map.json", R"({"pad_token": "<c>"})"},
-         {"tokenizer_config.json",
-          R"({"added_tokens_decoder": {"401": {"content": "<a>", "special": true, "lstrip": true},)"
-          R"("400": {"content": "<tool>", "special": true}}, "mask_token": "<mask>"})"}});
-    CHECK(t.encode("x <a>", true) == Ids{t.encode("x").front(), 401});
-    CHECK(t.encode("<tool>") != Ids{400});
-    CHECK(id(t, "<tool>") == 400);
-    CHECK(id(t, "<mask>") == 402);
-    CHECK(t.vocab_size() == 403);
-  }
-  SECTION("named tokens: the map's come first, lists last, and known ones keep their ids") {
-    const auto t = tokenizer_beside(
-        {{"tokenizer_config.json",
-          R"({"pad_token": "<x>", "eos_token": {"content": "<|endoftext|>"}, "unk_token": "<u>",)"
-          R"("additional_special_tokens": ["<l>", "<tool>"]})"},
-         {"special_tokens_map.json", R"({"pad_token": "<p>", "sep_token": null})"}});
-    CHECK(id(t, "<u>") == 401);
-    CHECK(id(t, "<p>") == 402);
-    CHECK(id(t, "<l>") == 403);
-    CHECK(id(t, "<x>") == -1);
-    CHECK(t.encode("<tool>") == Ids{400});
-    CHECK(t.vocab_size() == 404);
-  }
-  SECTION("an id that the token would not get is refused by name") {
-    const auto refused = [](const std::string& name, const std::string& bytes,
-                            const std::string& message) {
-      CHECK_THROWS_WITH(tokenizer_beside({{name, bytes}}), ContainsSubstring(message));
-    };
-    refused("added_tokens.json", R"({"<a>": 403})",
-            "added_tokens.json says that the added token '<a>' has the id 403, which beside this "
-            "tokenizer is 401");
-    refused("added_tokens.json", R"({"<tool>": 401})", "'<tool>' has the id 401");
-    refused("added_tokens.json", R"({"<a>": "401"})", "'<a>' has no id");
-    refused("added_tokens.json", "[", "not valid JSON");
-    refused("tokenizer_config.json", R"({"added_tokens_decoder": {"5": {"content": "<a>"}}})",
-            "tokenizer_config.json says that the added token '<a>' has the id 5");
-    refused("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "<a>"}}})",
-            "added_tokens_decoder: 'x' is no token with an id");
-  }
 }
