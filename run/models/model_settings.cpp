@@ -5,6 +5,7 @@
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/python_json.h"
 #include "tapegrad/data/tokenize/end_tokens_file.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/folder/folder_calls.h"
@@ -49,8 +50,8 @@ ModelSettings read_files(const fs::path& folder, Links links) {
 // The token before texts that a file names by its id, if it is there.
 std::optional<std::int64_t> begin_in(const fs::path& file, Links links) {
   if (!has_entry(file)) return std::nullopt;
-  const Json id =
-      parse_json_object(file, read_file(file, kMostBytes, links)).value(kBeginKey, Json());
+  const Json id = parse_json_object(file, with_constants_quoted(read_file(file, kMostBytes, links)))
+                      .value(kBeginKey, Json());
   return id.is_number_unsigned() ? std::optional(id.get<std::int64_t>()) : std::nullopt;
 }
 

@@ -9,6 +9,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/python_json.h"
 #include "tapegrad/data/tokenize/hf/hf_json.h"
 
 namespace tapegrad::data {
@@ -68,7 +69,7 @@ json object_in(const fs::path& path) {
   constexpr int depth = 64;
   if (!path_exists(path)) return json::object();
   try {
-    json file = parse_json<json>(read_file(path, most_bytes), depth);
+    json file = parse_json<json>(with_constants_quoted(read_file(path, most_bytes)), depth);
     return file.is_object() ? file : json::object();
   } catch (const Error&) {
     return json::object();

@@ -3,9 +3,9 @@
 #include <tuple>
 #include <utility>
 
+#include "tapegrad/base/python_json.h"
 #include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/run/models/formats/hf/hf_config.h"
-#include "tapegrad/run/models/formats/hf/python_json.h"
 #include "tapegrad/tests/run/models/hf_golden.h"
 
 using namespace tapegrad;
@@ -146,11 +146,11 @@ TEST_CASE("where attention slides, logits are transformers' beyond the window", 
 
 TEST_CASE("Python's names of infinities and NaN become strings, but for those within strings",
           "[hf_keys]") {
-  CHECK(run::with_constants_quoted(R"([Infinity,-Infinity, NaN,-1])") ==
+  CHECK(with_constants_quoted(R"([Infinity,-Infinity, NaN,-1])") ==
         R"(["Infinity","-Infinity", "NaN",-1])");
   const std::string plain = R"({"NaN":"a Infinity \" NaN","b\\":"\\","Infinity":null})";
-  CHECK(run::with_constants_quoted(plain) == plain);
-  CHECK(run::with_constants_quoted(R"("\)") == R"("\)");
+  CHECK(with_constants_quoted(plain) == plain);
+  CHECK(with_constants_quoted(R"("\)") == R"("\)");
 }
 
 TEST_CASE("a config.json with Python's Infinity is read, and its value is no number", "[hf_keys]") {
@@ -162,6 +162,7 @@ TEST_CASE("a config.json with Python's Infinity is read, and its value is no num
     return run::read_hf_config(folder.path()).config;
   };
   CHECK(with(R"("time_step_limit": [0.0, Infinity, -Infinity, NaN])").rope_base == 1000);
+  CHECK(run::load(folder.path()).gpt.config.rope_base == 1000);  // others read the file, too
   CHECK_THROWS_WITH(with(R"("rope_theta": NaN)"),
                     ContainsSubstring("'rope_theta' must be a number"));
   folder.temp.put("config.json", R"({"time_step_limit": [0.0, Infinity], "model_type": "mamba2"})");

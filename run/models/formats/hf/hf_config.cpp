@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/python_json.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/formats/hf/hf_weights.h"
-#include "tapegrad/run/models/formats/hf/python_json.h"
 
 namespace tapegrad::run {
 namespace {

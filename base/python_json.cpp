@@ -1,8 +1,8 @@
-#include "tapegrad/run/models/formats/hf/python_json.h"
+#include "tapegrad/base/python_json.h"
 
 #include <cstddef>
 
-namespace tapegrad::run {
+namespace tapegrad {
 
 std::string with_constants_quoted(std::string_view text) {
   std::string quoted;
@@ -20,4 +20,4 @@ std::string with_constants_quoted(std::string_view text) {
   return quoted;
 }
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad
