@@ -5,6 +5,7 @@
 
 #include "tapegrad/apps/cli/field_words.h"
 #include "tapegrad/tests/apps/program.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
