@@ -5,6 +5,7 @@
 #include "tapegrad/apps/evaluate/likelihoods.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_args.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/run/models/settings_support.h"
 
 using namespace tapegrad;

@@ -35,8 +35,9 @@ TEST_CASE("a message of a chat that spells a special token is text, and the log 
         .size();
   };
   REQUIRE(tokens(true) < tokens(false));
-  const RunningServer logs;
+  RunningServer logs;
   CHECK(prompt_tokens(logs) == tokens(false));
-  CHECK_THAT(logs.err(), ContainsSubstring("+1 tokens, 1 special spelled "));
+  logs.program().send(SIGTERM);
+  CHECK_THAT(logs.program().wait().err, ContainsSubstring("+1 tokens, 1 special spelled "));
   CHECK(prompt_tokens(RunningServer({"--special-in-messages"})) == tokens(true));
 }
