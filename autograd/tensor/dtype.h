@@ -93,7 +93,7 @@ DType promoted(std::string_view op, DType a, DType b);
 bool holds(DType dtype, double value);
 // Error, naming the op, the value and the dtype, unless it holds the value.
 void check_holds(std::string_view op, DType dtype, double value);
-// Every number that becomes an element goes through here: `value` as a T, after check_holds().
+// `value`, which a caller gave as an element, as a T, after check_holds(). Results are rounded.
 template <class T>
 T number_as(std::string_view op, double value) {
   check_holds(op, dtype_of<T>(), value);

@@ -147,8 +147,8 @@ class Tensor {
   // Recorded: a copy that gets no gradient is detach().clone().
   Tensor clone() const;
   // Converted; a clone if it has that dtype already. To bool, what is not 0 is 1. Elsewhere, values
-  // are cut to whole numbers, and must fit. Recorded from floats to floats; the gradient is
-  // converted back.
+  // are cut to whole numbers, and floats that do not fit are an Error. Recorded from floats to
+  // floats; the gradient is converted back.
   Tensor to(DType dtype) const;
   // True if no other handle and no other tensor can see the data, so that it may be reused in
   // place.
