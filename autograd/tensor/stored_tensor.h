@@ -25,14 +25,14 @@ class StoredTensor {
   // Elements that a file has from byte `at` on.
   StoredTensor(const StoredType& type, const Shape& shape, const InputFile& file, std::uint64_t at,
                std::string label);
-  // The elements of a tensor in memory.
+  // The elements of a tensor in memory. No gradient flows from them, also not through widened().
   StoredTensor(const Tensor& t, std::string label);
 
   const StoredType& type() const { return *type_; }
   const Shape& shape() const { return shape_; }
   std::uint64_t bytes() const { return bytes_; }
   const std::string& label() const { return label_; }
-  // The tensor that has these elements; undefined for those of a file.
+  // The tensor that these elements are of, all or some; undefined for those of a file.
   const Tensor& in_memory() const { return in_memory_; }
   bool is_transposed() const { return transposed_; }  // its bytes are those of the other order
   // False if reading fails, or if there are no such bytes.
