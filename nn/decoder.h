@@ -123,8 +123,8 @@ struct Decoder {
   }
 
   // Rows of the head that stand for no token, such as the padding of a vocabulary to a multiple of
-  // 64: no token of a text is chosen among them, and no probability counts them, but for those of
-  // losses, which training has. Error unless each is a row and one is left.
+  // 64: no token of a text is chosen among them. Of probabilities, those of losses count them, as
+  // in training and in the likelihoods of evaluation. Error unless each is a row and one is left.
   void rule_out(std::span<const std::int32_t> tokens);
 
   // True if the bits of a position never depend on what else is computed beside it, whatever the
