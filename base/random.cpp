@@ -211,7 +211,7 @@ double Rng::next_normal() {
 
 template <class T>
 void Rng::fill_normal(std::span<T> out, double mean, double std) {
-  check(std >= 0 && std::isfinite(std) && std::isfinite(mean),
+  check(std >= 0 && std::isfinite(static_cast<T>(std)) && std::isfinite(static_cast<T>(mean)),
         "[normal] needs a finite mean and std >= 0: mean {}, std {}", mean, std);
   if (out.size() < kNormalBlock) {
     for (T& x : out) {

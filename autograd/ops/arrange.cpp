@@ -31,17 +31,11 @@ Tensor masked_matrices(std::string_view op, const Tensor& x, const Keeps& keeps)
 
 }  // namespace
 
-Tensor min(const Tensor& x) {
-  check(x.numel() > 0, "[min] an empty tensor of shape {} has no minimum", x.shape());
-  if (!is_float(x.dtype())) return min(x.view({x.numel()}), 0).values;
-  return -max(-x);
-}
-
 MaxResult min(const Tensor& x, int dim, bool keepdim) {
   check(x.rank() == 0 || x.dim(axis_index("min", x.shape(), dim)) > 0,
         "[min] dimension {} of {} is empty", dim, x.shape());
+  if (x.rank() > 0) check_indices_fit("min", x.shape(), dim);
   if (!is_float(x.dtype())) {
-    if (x.rank() > 0) check_indices_fit("min", x.shape(), dim);
     const auto [values, indices] = topk(x, 1, dim, false);
     if (keepdim || x.rank() == 0) return {values, indices};
     return {squeeze(values, dim), squeeze(indices, dim)};

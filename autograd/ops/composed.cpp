@@ -13,7 +13,7 @@ Tensor elu(const Tensor& x, double alpha) {
   return where(below, expm1(masked_fill(x, logical_not(below), 0)) * alpha, x);
 }
 
-// An alias ends gradients.
+// detach() ends the gradient where x is cut.
 Tensor hardtanh(const Tensor& x, double low, double high) {
   check(low <= high, "[hardtanh] low {} is above high {}", low, high);
   return where(logical_or(x <= low, x >= high), clamp(x.detach(), low, high), x);

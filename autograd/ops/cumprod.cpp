@@ -4,6 +4,8 @@
 #include "tapegrad/autograd/ops/cumprod.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/scaled.h"
@@ -94,6 +96,44 @@ void multiply_others(const T* dy, Inputs tensors, const Axis& axis, T* out) {
       tail.multiply(from, i);
     }
   });
+}
+
+// The product of x[0], x[stride], … of n elements.
+template <class T>
+Scaled product_of_line(const T* x, std::int64_t stride, std::int64_t n) {
+  // The factor 2^exponent is taken out only where the product would leave the range without.
+  double product = 1;
+  std::int64_t exponent = 0;
+  for (std::int64_t i = 0; i < n * stride; i += stride) {
+    const auto factor = static_cast<double>(x[i]);
+    const double next = product * factor, size = std::abs(next);
+    if (size > 0x1p-500 && size < 0x1p500) {
+      product = next;
+      continue;
+    }
+    const Scaled exact = Scaled(product, exponent) * Scaled(factor);
+    product = exact.mantissa;
+    exponent = exact.exponent;
+  }
+  return Scaled(product, exponent);
+}
+
+// The same of a long line by all threads: chunks of a fixed size, so that the result does not
+// depend on the threads.
+template <class T>
+Scaled product_of_long_line(const T* x, std::int64_t stride, std::int64_t n) {
+  constexpr std::int64_t kFactors = 8192;
+  if (n <= kFactors) return product_of_line(x, stride, n);
+  std::vector<Scaled> products(static_cast<std::size_t>((n + kFactors - 1) / kFactors));
+  parallel_for(std::ssize(products), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      products[static_cast<std::size_t>(c)] =
+          product_of_line(x + c * kFactors * stride, stride, std::min(kFactors, n - c * kFactors));
+    }
+  });
+  Scaled product(1);
+  for (const Scaled& of_chunk : products) product = product * of_chunk;
+  return product;
 }
 
 std::vector<Tensor> with_first(const Tensor& first, const std::vector<Tensor>& others) {
@@ -199,10 +239,7 @@ Tensor prod(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
           const T* from = in[0].template data<T>();
           T* out = y.mutable_data<T>();
           for_each_line(axis, [=](auto first, auto stride, auto count) {
-            Scaled product(1);
-            for (std::int64_t i = first; i < first + count * stride; i += stride) {
-              product = product * Scaled(static_cast<double>(from[i]));
-            }
+            const Scaled product = product_of_long_line(from + first, stride, count);
             out[first] = static_cast<T>(static_cast<double>(product));
           });
         });

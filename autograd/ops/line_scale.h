@@ -8,10 +8,9 @@
 
 namespace tapegrad {
 
-// A power of two for each line of x, f64, along the marked dimensions: the one below its largest
-// |element|, or 1 if that is 0 or no finite number. Division by it is exact but for denormals, and
-// squares of what it leaves stay in the range. The dimensions keep a size of 1.
-inline Tensor line_scale(const Tensor& x, const std::vector<bool>& marked) {
+// The largest |element| of each line of x, f64, along the marked dimensions, or 1 if that is 0 or
+// no finite number. The dimensions keep a size of 1.
+inline Tensor line_largest(const Tensor& x, const std::vector<bool>& marked) {
   Tensor scale = Tensor::zeros(kept_shape(x.shape(), marked, true), DType::f64);
   const BroadcastPlan plan = plan_broadcast("line_scale", x.shape(), scale.shape());
   const double* in = x.data<double>();
@@ -27,10 +26,17 @@ inline Tensor line_scale(const Tensor& x, const std::vector<bool>& marked) {
     });
     for (std::int64_t i = 0; i < scale.numel(); ++i) {
       const bool usable = largest[i] > 0 && std::isfinite(largest[i]);
-      largest[i] = usable ? std::ldexp(1.0, std::ilogb(largest[i])) : 1;
+      if (!usable) largest[i] = 1;
     }
   });
   return scale;
+}
+
+// The power of two below it. Division by it is exact but for denormals, and squares of what it
+// leaves stay in the range.
+inline Tensor line_scale(const Tensor& x, const std::vector<bool>& marked) {
+  return map(line_largest(x, marked),
+             [](auto largest) { return std::ldexp(decltype(largest){1}, std::ilogb(largest)); });
 }
 
 }  // namespace tapegrad

@@ -140,7 +140,8 @@ Tensor mean_cross_entropy(Inputs in, const Targets& targets, const Head& how, co
     using T = decltype(zero);
     const auto count = static_cast<double>(targets.count);
     const CrossEntropyRows<T> rows(targets, 1 / count);
-    return Tensor::scalar(run_chunks<T>(in, rows, how, needs, out) / count, in[0].dtype());
+    const double mean = run_chunks<T>(in, rows, how, needs, out) / count;
+    return Tensor::scalar(static_cast<T>(mean), in[0].dtype());  // which may be infinite
   });
 }
 
@@ -163,9 +164,9 @@ Tensor distillation_of(Inputs in, const Targets& targets, const Head& how, const
     using T = decltype(zero);
     const DistillationRows<T> rows(targets, how.classes(in), teacher.logits, teacher.weight,
                                    teacher.temperature);
-    return Tensor::scalar(
-        run_chunks<T>(in, rows, how, needs, out) / static_cast<double>(targets.count),
-        in[0].dtype());
+    const double sum = run_chunks<T>(in, rows, how, needs, out);
+    const auto mean = static_cast<T>(sum / static_cast<double>(targets.count));
+    return Tensor::scalar(mean, in[0].dtype());
   });
 }
 

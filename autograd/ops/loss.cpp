@@ -36,7 +36,8 @@ Tensor forward_loss(const Tensor& logits, const Targets& targets, Tensor& sums) 
     losses[static_cast<std::size_t>(r)] = loss_of_row(in + r * n, row, target);
   });
   const double total = std::accumulate(losses.begin(), losses.end(), 0.0);
-  return Tensor::scalar(total / static_cast<double>(targets.count), logits.dtype());
+  // Rounded first: a loss beyond the range is infinite.
+  return Tensor::scalar(static_cast<T>(total / static_cast<double>(targets.count)), logits.dtype());
 }
 
 // (softmax(logits) − onehot(target))·dy/count, 0 for ignored rows.

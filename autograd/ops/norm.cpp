@@ -26,11 +26,14 @@ Tensor norm(const Tensor& x, double p, const std::vector<int>& dims, bool keepdi
       "norm", {x},
       [=](Inputs in, Saved& saved) {
         const Tensor wide = saved.keep(in[0]).to(DType::f64);
-        // f64 holds the squares of f32. Other powers are those of numbers around 1.
-        const bool as_is = p == 2 && in[0].dtype() == DType::f32;
-        const Tensor scale = as_is ? Tensor::ones({}, DType::f64) : line_scale(wide, marked);
-        const Tensor scaled = abs(wide / scale);
-        const Tensor powers = sum(p == 2 ? scaled * scaled : pow(scaled, p), dims, true);
+        // f64 holds the squares of f32.
+        if (p == 2 && in[0].dtype() == DType::f32) {
+          return saved.keep(sqrt(sum(wide * wide, dims, true)).to(DType::f32));
+        }
+        // Other powers are those of numbers up to 1, and squares those of numbers below 2.
+        const Tensor scale = p == 2 ? line_scale(wide, marked) : line_largest(wide, marked);
+        const Tensor scaled = wide / scale;
+        const Tensor powers = sum(p == 2 ? scaled * scaled : pow(abs(scaled), p), dims, true);
         const Tensor root = p == 2 ? sqrt(powers) : pow(powers, 1 / p);
         return saved.keep((root * scale).to(in[0].dtype()));
       },

@@ -164,8 +164,9 @@ bool is_larger(T v, T largest) {
   return v > largest || (v != v && largest == largest);
 }
 
-// The largest element of all.
-Tensor largest_of(const Tensor& x) {
+// The element of all behind which none comes(behind, it).
+template <class Comes>
+Tensor first_of(const Tensor& x, const Comes& comes) {
   const std::int64_t chunks = (x.numel() + kChunk - 1) / kChunk;
   Tensor largest = Tensor::empty({chunks}, x.dtype()), result = Tensor::empty({}, x.dtype());
   dispatch_all(x.dtype(), [&](auto zero) {
@@ -174,16 +175,18 @@ Tensor largest_of(const Tensor& x) {
     T *of_chunk = largest.mutable_data<T>(), *out = result.mutable_data<T>();
     parallel_for(chunks, kElementGrain / kChunk, [=, n = x.numel()](auto begin, auto end) {
       for (auto c = begin; c < end; ++c) {
-        of_chunk[c] = *std::max_element(in + c * kChunk, in + std::min(n, (c + 1) * kChunk),
-                                        [](const T& a, const T& b) { return is_larger(b, a); });
+        of_chunk[c] = *std::min_element(in + c * kChunk, in + std::min(n, (c + 1) * kChunk), comes);
       }
     });
     parallel_for(1, 1, [=](auto, auto) {  // which a dry run leaves out
-      *out = *std::max_element(of_chunk, of_chunk + chunks,
-                               [](const T& a, const T& b) { return is_larger(b, a); });
+      *out = *std::min_element(of_chunk, of_chunk + chunks, comes);
     });
   });
   return result;
+}
+
+Tensor largest_of(const Tensor& x) {
+  return first_of(x, [](auto a, auto b) { return is_larger(a, b); });
 }
 
 // The index of the first largest element along dim.
@@ -299,6 +302,12 @@ Tensor max(const Tensor& x) {
         });
         return {where(ties.to(DType::u8), dy / sum(ties), Tensor::scalar(0, dy.dtype()))};
       });
+}
+
+Tensor min(const Tensor& x) {
+  check(x.numel() > 0, "[min] an empty tensor of shape {} has no minimum", x.shape());
+  if (is_float(x.dtype())) return -max(-x);
+  return first_of(x, [](auto a, auto b) { return a < b; });
 }
 
 Tensor argmax(const Tensor& x, int dim) {

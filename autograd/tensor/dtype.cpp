@@ -26,11 +26,11 @@ bool holds(DType dtype, double value) {
     case DType::boolean:
       return true;
     case DType::i32:
-      return value >= -0x1p31 && value < 0x1p31;
+      return value > -0x1p31 - 1 && value < 0x1p31;
     case DType::i64:
       return value >= -0x1p63 && value < 0x1p63;
     case DType::u8:
-      return value >= 0 && value < 0x1p8;
+      return value > -1 && value < 0x1p8;
   }
   return false;
 }

@@ -185,13 +185,17 @@ StoredTensor StoredTensor::rows(std::int64_t count, RowPlace place) const {
     }
     return true;
   };
-  return {*type_, shape_.with(0, count), read, label_};
+  StoredTensor t(*type_, shape_.with(0, count), read, label_);
+  t.in_memory_ = in_memory_;
+  return t;
 }
 
 StoredTensor StoredTensor::first_rows(std::int64_t count) const {
   check(shape_.rank() > 0 && !transposed_ && count <= shape_[0],
         "{} of shape {} has no first {} rows as it is stored", label_, shape_, count);
-  return {*type_, shape_.with(0, count), read_, label_};
+  StoredTensor t(*type_, shape_.with(0, count), read_, label_);
+  t.in_memory_ = in_memory_;
+  return t;
 }
 
 std::string_view bytes_of(const Tensor& t) {

@@ -1,6 +1,10 @@
 #include "tapegrad/autograd/tensor/tensor.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <span>
+#include <type_traits>
 
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
@@ -11,6 +15,28 @@ namespace {
 constexpr std::int64_t kGrain = 32768;
 
 std::atomic<std::uint64_t> last_id{0};
+
+// Error for the first float whose whole number To does not hold: its conversion would be undefined.
+// Floats that a narrower one does not hold become infinite.
+template <class From, class To>
+void convert_elements(std::span<const From> in, To* out) {
+  std::atomic<bool> all_fit = true;
+  parallel_for(static_cast<std::int64_t>(in.size()), kGrain,
+               [&, from = in.data()](std::int64_t begin, std::int64_t end) {
+                 if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+                   const auto fits = [](From v) {
+                     return holds(dtype_of<To>(), static_cast<double>(v));
+                   };
+                   if (!std::all_of(from + begin, from + end, fits)) {
+                     all_fit = false;
+                     return;
+                   }
+                 }
+                 for (std::int64_t i = begin; i < end; ++i) out[i] = static_cast<To>(from[i]);
+               });
+  if (all_fit) return;
+  for (const From v : in) check_holds("to", dtype_of<To>(), static_cast<double>(v));
+}
 
 }  // namespace
 
@@ -133,7 +159,13 @@ Tensor Tensor::unrecorded_view(const Shape& shape, std::int64_t first) const {
 
 Tensor Tensor::unrecorded_clone() const {
   Tensor copy = empty(shape(), dtype());
-  if (numel() > 0) std::memcpy(copy.get().storage->data, raw(dtype()), bytes());
+  const std::size_t size = size_of(dtype());
+  const auto* const from = static_cast<const std::byte*>(raw(dtype()));
+  std::byte* const to = copy.get().storage->data;
+  parallel_for(numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+    const auto first = static_cast<std::size_t>(begin) * size;
+    std::memcpy(to + first, from + first, static_cast<std::size_t>(end - begin) * size);
+  });
   return copy;
 }
 
@@ -142,9 +174,7 @@ Tensor Tensor::unrecorded_to(DType wanted) const {
   Tensor result = empty(shape(), wanted);
   dispatch_all(dtype(), [&](auto from) {
     dispatch_all(wanted, [&](auto to) {
-      const auto* in = data<decltype(from)>();
-      auto* out = result.mutable_data<decltype(to)>();
-      for (std::int64_t i = 0; i < numel(); ++i) out[i] = static_cast<decltype(to)>(in[i]);
+      convert_elements(values<decltype(from)>(), result.mutable_data<decltype(to)>());
     });
   });
   return result;

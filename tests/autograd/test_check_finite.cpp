@@ -78,3 +78,14 @@ TEST_CASE("check_finite finds one broken element among many, in both precisions"
   const Tape tape({.check_finite = true});
   CHECK_THROWS_WITH(log(x), ContainsSubstring("NaN"));
 }
+
+TEST_CASE("check_finite does not blame what only copies", "[check_finite]") {
+  Tensor leaf = vector({1, 2, kInf, 4}).view({2, 2}).set_requires_grad();
+  const Tape tape({.check_finite = true});
+  const Tensor rows = leaf.rows(1, 2), copy = leaf.clone(), narrow = leaf.to(DType::f32);
+  CHECK_THROWS_WITH(rows * 2.0, ContainsSubstring("[mul]") && ContainsSubstring("already"));
+  CHECK_THROWS_WITH(copy * 2.0, ContainsSubstring("[mul]") && ContainsSubstring("already"));
+  CHECK_THROWS_WITH(narrow * 2.0, ContainsSubstring("[mul]") && ContainsSubstring("already"));
+  Tensor large = vector({1e300}).set_requires_grad();
+  CHECK_THROWS_WITH(large.to(DType::f32), ContainsSubstring("[to] the forward made infinity"));
+}

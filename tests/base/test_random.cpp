@@ -300,6 +300,8 @@ TEST_CASE("wrong arguments of the generator are errors", "[random]") {
   CHECK_THROWS_AS(rng.uniform(x, -3e38, 3e38), Error);
   CHECK_THROWS_AS(rng.normal(x, 0.0F, -1.0F), Error);
   CHECK_THROWS_AS(rng.normal(x, 0.0F, nan), Error);
+  CHECK_THROWS_WITH(rng.normal(x, 1e300, 1), ContainsSubstring("mean 1e+300"));  // of f32
+  CHECK_THROWS_WITH(rng.uniform(x, -1e300, 1e300), ContainsSubstring("[uniform] needs finite"));
   for (const double p : {1.5, -0.1, std::nan("")}) CHECK_THROWS_AS(KeepMask(rng, 3, p), Error);
   CHECK_THROWS_AS(rng.multinomial({}), Error);
   const auto draw = [&](std::vector<float> weights) { return rng.multinomial(weights); };

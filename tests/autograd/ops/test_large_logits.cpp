@@ -146,3 +146,15 @@ TEST_CASE("log_softmax and log_sum_exp of infinite rows are PyTorch's", "[softma
   CHECK(std::isnan(slope({1, kNan})[0]));
   CHECK(slope({1e8, 1e8}) == std::vector<double>{0.5, 0.5});
 }
+
+TEST_CASE("a loss beyond f32 is infinite, as in PyTorch", "[loss]") {
+  for (const LossOf f : kLosses) {
+    CHECK(f(vector({3e38, -3e38}).to(DType::f32), 1).item() == kInf);
+    CHECK(f(vector({3e38, -3e38}), 1).item() == 2 * 3e38);
+  }
+  const Tensor logits = Tensor::from<float>({3e38F, -3e38F}, {2, 1});
+  const Teacher teacher{.logits = [](std::int64_t, std::int64_t n) {
+    return Tensor::zeros({n, 2});
+  }};
+  CHECK(linear_distillation(Tensor::ones({1, 1}), logits, ids({1}), teacher).item() == kInf);
+}

@@ -136,6 +136,31 @@ TEST_CASE("norms square nothing out of the range", "[ranges]") {
   CHECK(std::abs(loss.item()) < 1e-6);
 }
 
+TEST_CASE("norms of large orders are nearly the largest element", "[ranges]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  for (const double order : {1200.0, 1e6, 1e300}) {
+    const Reduction1 high = [=](const Tensor& t) { return norm(t, order); };
+    CHECK(near({value_of(high, {1.9, 0.5}, dtype)}, {1.9}));
+    CHECK(near(gradient_of(high, {1.9, 0.5}, dtype), {1, 0}));
+    CHECK(near({value_of(high, {0, 0}, dtype)}, {0}));
+  }
+}
+
+TEST_CASE("a product of many factors is that of its parts, whatever the threads", "[ranges]") {
+  Rng rng(5);
+  const Tensor exponents = normal(rng, {100'003}), x = exp(exponents * 100.0);
+  const Tensor balanced = concat({x, 1.0 / x}, 0);
+  const auto product = [&](int threads) {
+    const Threads limit(threads);
+    return prod(balanced);
+  };
+  CHECK(same_bits(product(1), product(3)));
+  CHECK(product(1).item() == Approx(1));
+  CHECK(std::log(prod(exp(exponents * 0.5)).item()) == Approx(sum(exponents).item() * 0.5));
+  CHECK(prod(concat({x, vector({0})}, 0)).item() == 0);
+  CHECK(std::isnan(prod(concat({x, vector({kInf, 0})}, 0)).item()));
+}
+
 TEST_CASE("deviations of f64 square nothing out of the range", "[ranges]") {
   for (const double size : {1e200, 1e-200, 1.0}) {
     const Reduction1 deviation = [](const Tensor& t) { return stddev(t); };
@@ -181,6 +206,7 @@ TEST_CASE("indices that i32 does not hold are errors, also in a dry run", "[rang
   CHECK_THROWS_WITH(argmax(x, 0), ContainsSubstring("[argmax] dimension 0 of (2147483648) is too"));
   CHECK_THROWS_WITH(max(x, 0), ContainsSubstring("[max] dimension 0"));
   CHECK_THROWS_WITH(min(x, 0), ContainsSubstring("[min] dimension 0"));
+  CHECK_THROWS_WITH(min(Tensor::empty({most}), -1), ContainsSubstring("[min] dimension -1"));
   CHECK_THROWS_WITH(sort(x), ContainsSubstring("[sort] dimension 0"));
   CHECK_THROWS_WITH(topk(x, 1), ContainsSubstring("[topk] dimension"));
   // Loops over all elements would take seconds here.
@@ -188,5 +214,6 @@ TEST_CASE("indices that i32 does not hold are errors, also in a dry run", "[rang
   CHECK(max(y, 1).values.shape() == Shape{2});
   CHECK(max(Tensor::empty({2, most})).rank() == 0);
   CHECK(max(x).rank() == 0);
+  CHECK(min(x).rank() == 0);
   CHECK(sum(y, {0}).dtype() == DType::i64);
 }

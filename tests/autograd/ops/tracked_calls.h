@@ -118,13 +118,17 @@ inline void add_of_images(Calls& calls) {
   each("max_pool2d", image, [](const Tensor& x) { return max_pool2d(x, 2); });
   each("avg_pool2d", image, [](const Tensor& x) { return avg_pool2d(x, 2); });
   each("adaptive_avg_pool2d", image, [](const Tensor& x) { return adaptive_avg_pool2d(x, 2); });
+  each("adaptive_max_pool2d", image, [](const Tensor& x) { return adaptive_max_pool2d(x, 2); });
   each("upsample", image, [](const Tensor& x) { return upsample(x, 8); });
+  each("upsample_by", image, [](const Tensor& x) { return upsample_by(x, 2); });
   each("max_pool1d", {1, 2, 4}, [](const Tensor& x) { return max_pool1d(x, 2); });
   each("avg_pool1d", {1, 2, 4}, [](const Tensor& x) { return avg_pool1d(x, 2); });
+  each("adaptive_max_pool1d", {1, 2, 4}, [](const Tensor& x) { return adaptive_max_pool1d(x, 2); });
   const std::vector<std::string> with_weights = {"x", "weight", "bias"};
   const Calls lines = {
       {"conv1d", with_weights, {{1, 2, 4}, {2, 2, 3}, {2}}, [](In x) { return conv1d(x[0], x[1], x[2]); }},
       {"conv2d", with_weights, {image, {2, 2, 3, 3}, {2}}, [](In x) { return conv2d(x[0], x[1], x[2]); }},
+      {"conv_transpose1d", with_weights, {{1, 2, 4}, {2, 2, 3}, {2}}, [](In x) { return conv_transpose1d(x[0], x[1], x[2]); }},
       {"conv_transpose2d", with_weights, {image, {2, 2, 3, 3}, {2}}, [](In x) { return conv_transpose2d(x[0], x[1], x[2]); }},
       {"batch_norm", with_weights, {image, {2}, {2}}, [](In x) { return batch_norm(x[0], x[1], x[2]).y; }},
       {"batch_norm_with", {"x", "mean", "var", "weight", "bias"}, {image, {2}, {2}, {2}, {2}},
@@ -201,9 +205,7 @@ inline void add_of_sequences(Calls& calls) {
     const std::vector<std::shared_ptr<CachedPage>> pages = {page_of(Tensor::ones(m), Tensor::ones(m))};
     return attention(q, std::array{CachedKeys{pages, 3}}, 2);
   };
-  const auto packed = [](const Tensor& w) {
-    return PackedMatrix(StoredTensor(w, "from"), stored_type("f32")).unpacked();
-  };
+  const auto packed = [](const StoredTensor& from) { return PackedMatrix(from, stored_type("f32")).unpacked(); };
   const Calls lines = {
       {"attention", {"qkv"}, {{1, 3, 12}}, [](In x) { return attention(x[0], 2); }},
       {"attention", {"q", "k", "v", "ScoreOptions.attn_mask"}, {sequence, sequence, sequence, {3, 3}},
@@ -213,7 +215,11 @@ inline void add_of_sequences(Calls& calls) {
       {"attention_weights", {"q", "k"}, {sequence}, [](In x) { return attention_weights(x[0], x[1], 2); }},
       {"attention_reference", {"q", "k", "v"}, {sequence}, [](In x) { return attention_reference(x[0], x[1], x[2], 2, true); }},
       {"store", {"keys", "values"}, {m}, [=](In x) { page_of(x[0], x[1]); return Tensor(); }, {"keys", "values"}},
-      {"PackedMatrix", {"from"}, {square}, [=](In x) { return packed(x[0]); }, {"from"}},
+      {"PackedMatrix", {"from"}, {square}, [=](In x) { return packed({x[0], "from"}); }, {"from"}},
+      {"PackedMatrix", {"from"}, {square}, [=](In x) { return packed(StoredTensor(x[0], "from").transposed()); }, {"from"}},
+      {"PackedMatrix", {"from"}, {square}, [=](In x) { return packed(StoredTensor(x[0], "from").first_rows(2)); }, {"from"}},
+      {"PackedMatrix", {"from"}, {square},
+       [=](In x) { return packed(StoredTensor(x[0], "from").rows(4, [](std::int64_t row) { return 3 - row; })); }, {"from"}},
       {"lstm", {"x", "h0", "c0", "weight_hh", "bias_hh"}, {{3, 1, 16}, state, state, {16, 4}, {16}},
        [](In x) { return lstm(x[0], x[1], x[2], x[3], x[4]).y; }},
       {"gru", {"x", "h0", "weight_hh", "bias_hh"}, {{3, 1, 12}, state, {12, 4}, {12}},

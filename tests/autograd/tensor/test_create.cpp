@@ -79,6 +79,8 @@ TEST_CASE("a number that the dtype does not hold is an error with op, number and
   CHECK_THROWS_WITH(full(-1, DType::u8), "[full] u8 does not hold -1");
   CHECK_THROWS_WITH(full(1e300, DType::f32), ContainsSubstring("f32 does not hold 1e+300"));
   CHECK_THROWS_WITH(Tensor::scalar(256, DType::u8), ContainsSubstring("u8 does not hold 256"));
+  CHECK(full(-0.5, DType::u8) == 0);
+  CHECK(full(-2147483648.5, DType::i32) == -2147483648.0);
   CHECK(full(2.7, DType::i32) == 2);
   CHECK(full(-2.7, DType::i32) == -2);
   CHECK(full(255.9, DType::u8) == 255);
@@ -101,4 +103,22 @@ TEST_CASE("a number that the dtype does not hold is an error with op, number and
   // As operands of f32, they are infinite, as in PyTorch.
   CHECK((real + 1e300).item() == INFINITY);
   CHECK((real < 1e300).item() == 1);
+}
+
+TEST_CASE("a float that an integer dtype does not hold is not converted, but named", "[create]") {
+  const DType from = GENERATE(DType::f32, DType::f64);
+  const auto converted = [=](double value, DType dtype) {
+    std::vector<double> values(100'000, 1);
+    values[70'000] = value;
+    values[99'999] = -1e30;  // not the first
+    return vector(values).to(from).to(dtype);
+  };
+  CHECK_THROWS_WITH(converted(1e10, DType::i32), "[to] i32 does not hold 10000000000");
+  CHECK_THROWS_WITH(converted(NAN, DType::i64), "[to] i64 does not hold nan");
+  CHECK_THROWS_WITH(converted(-INFINITY, DType::u8), "[to] u8 does not hold -inf");
+  CHECK_THROWS_WITH(converted(-1, DType::u8), "[to] u8 does not hold -1");
+  CHECK(list(vector({-0.5, 255.9}).to(DType::u8)) == std::vector<double>{0, 255});
+  CHECK(list(vector({-2.7, 2.7}).to(DType::i64)) == std::vector<double>{-2, 2});
+  CHECK(list(vector({NAN, 0, 1e300}).to(DType::boolean)) == std::vector<double>{1, 0, 1});
+  CHECK(vector({1e300}).to(DType::f32).item() == INFINITY);
 }

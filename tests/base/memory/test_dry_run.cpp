@@ -75,3 +75,15 @@ TEST_CASE("no tensor is too large for a dry run", "[dry_run]") {
   tensors.clear();
   CHECK(dry.live() == 0);
 }
+
+TEST_CASE("a dry run writes no copies, no conversions and no norms", "[dry_run]") {
+  const DryRun dry;
+  // There is no memory that could be written to.
+  const Tensor x = Tensor::empty({1 << 20, 1 << 22});
+  CHECK(x.clone().shape() == x.shape());
+  CHECK(x.to(DType::f64).shape() == x.shape());
+  CHECK(x.to(DType::i32).shape() == x.shape());
+  CHECK(norm(x, 2, {0}).shape() == Shape{1 << 22});
+  CHECK(norm(x, 3, {0}).shape() == Shape{1 << 22});
+  CHECK(prod(x, {0}).shape() == Shape{1 << 22});
+}
