@@ -45,13 +45,15 @@ std::size_t characters(const std::string& text) {
 
 }  // namespace
 
+bool is_stdout_closed() {
+  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 void flush_stdout() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   // The failure may have been an earlier one, so errno does not tell.
-  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
-  if (::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0) {
-    throw ClosedPipe("nobody reads the output");
-  }
+  if (is_stdout_closed()) throw ClosedPipe("nobody reads the output");
   fail("the output could not be written");
 }
 

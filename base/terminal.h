@@ -57,6 +57,9 @@ class ClosedPipe : public Error {
   using Error::Error;
 };
 
+// True if stdout is a pipe that nobody reads any more.
+bool is_stdout_closed();
+
 // Writes what stdout still holds. ClosedPipe if nobody reads it, Error if any output was lost
 // otherwise, as on a full disk.
 void flush_stdout();

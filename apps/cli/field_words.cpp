@@ -1,5 +1,7 @@
 #include "tapegrad/apps/cli/field_words.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -123,7 +125,8 @@ bool FieldWord::names(std::string_view program, std::string_view option) const {
   return std::any_of(options.begin(), options.end(), [&](std::string_view named) {
     const std::size_t space = named.find(' ');
     if (space == named.npos) return named == option;
-    return named.substr(space + 1) == option && program.ends_with(named.substr(0, space));
+    return named.substr(space + 1) == option &&
+           program == fmt::format("tapegrad {}", named.substr(0, space));
   });
 }
 

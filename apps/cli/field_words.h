@@ -19,6 +19,7 @@ struct FieldWord {
   // "train --dtype": an option of one command; "--draft": of each that has it. May be empty.
   std::vector<std::string_view> options;
 
+  // `program` as `tapegrad help WORDS` calls it: "tapegrad train".
   bool names(std::string_view program, std::string_view option) const;
 };
 const std::vector<FieldWord>& all_field_words();

@@ -87,8 +87,9 @@ Outcome run_body(const std::function<int()>& body) {
     return {kClosedPipeExitCode, ""};
   } catch (const std::filesystem::filesystem_error& error) {
     return failed(1, fmt::format("{}: {}", error.path1().string(), error.code().message()));
-  } catch (const std::system_error& error) {  // of fmt::print
-    if (error.code() == std::errc::broken_pipe) return {kClosedPipeExitCode, ""};
+  } catch (const std::system_error& error) {  // of fmt::print, and of other files and sockets
+    const bool is_broken_pipe = error.code() == std::errc::broken_pipe;
+    if (is_broken_pipe && is_stdout_closed()) return {kClosedPipeExitCode, ""};
     return failed(1, error.what());
   } catch (const std::exception& error) {
     return failed(1, error.what());

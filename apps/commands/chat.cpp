@@ -94,6 +94,12 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
               "one answer, on stdout");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   cli::take_model(o.model, o.words);
+  if (o.words.size() > 1) {
+    cli::usage_error(
+        "only one message may follow the model, and '{}' is a second one: quote a message of "
+        "several words, and give each of several messages by -p",
+        o.words[1]);
+  }
   o.prompts.insert(o.prompts.end(), o.words.begin(), o.words.end());
   if (!o.prompts.empty() && o.prompt_file) {
     cli::usage_error("--prompt and --prompt-file exclude each other");

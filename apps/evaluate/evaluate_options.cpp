@@ -27,13 +27,14 @@ void check_chat(const EvaluateOptions& o, const cli::CommandLine& cli) {
   }
 }
 
-// Words that are models follow the first one, in any order with texts.
+// Words that are models are taken, in any order with texts. If no model is given, the first word
+// should be one: opening it says why it is not.
 void take_models(EvaluateOptions& o) {
-  if (o.models.empty()) cli::take_model(o.models.emplace_back(), o.paths);
   const auto texts = std::ranges::stable_partition(
       o.paths, [](const std::string& path) { return path != "-" && run::is_model(path); });
   o.models.insert(o.models.end(), o.paths.begin(), texts.begin());
   o.paths.erase(o.paths.begin(), texts.begin());
+  if (o.models.empty()) cli::take_model(o.models.emplace_back(), o.paths);
 }
 
 void check_models(const EvaluateOptions& o, const cli::CommandLine& cli) {

@@ -113,10 +113,6 @@ Options book_124m() {
   return o;
 }
 
-}  // namespace
-
-namespace {
-
 void set_muon(Options& o) {
   run::OptimizerOptions& a = o.optimizer;
   a.optimizer = optim::optimizer_named("muon");

@@ -14,8 +14,9 @@ namespace tapegrad::data {
 namespace {
 
 constexpr std::size_t kReadChunk = std::size_t{1} << 18;
-// Texts pack to a tenth, logs to a fiftieth. A file that unpacks to more than this is a bomb.
-constexpr std::int64_t kMostTimes = 100, kLeastBomb = std::int64_t{16} << 20;
+// Texts pack to a tenth, logs that repeat themselves to a few hundredths or thousandths. A file
+// that unpacks to more than this may be a bomb.
+constexpr std::int64_t kMostTimes = 1000, kLeastBomb = std::int64_t{16} << 20;
 
 // A file that grows while it is read ends where it ended at first.
 class FileBytes : public Bytes {
@@ -80,7 +81,7 @@ TextFile::TextFile(const std::filesystem::path& path, const CorpusOptions& optio
           "[corpus] '{}' has {} bytes, but the whole corpus may have {}{} and has {} already: {}",
           name_, file->size(), most_, why_most_, most_ - room_, kWithoutLimit);
     packed_ = static_cast<std::int64_t>(file->size());
-    most_unpacked_ = std::max(kLeastBomb, kMostTimes * packed_);
+    if (packed_ < room / kMostTimes) most_unpacked_ = std::max(kLeastBomb, kMostTimes * packed_);
     bytes_ = std::move(file);
   }
   bytes_ = unpacked(std::move(bytes_), name_);
@@ -110,8 +111,8 @@ std::string_view TextFile::next() {
         "{} already: {}",
         name_, room_, most_, why_most_, most_ - room_, kWithoutLimit);
     check(before_ + std::ssize(chunk_) <= most_unpacked_,
-          "[corpus] '{}' has {} bytes and unpacks to more than {}, as no text does: if all of that "
-          "is wanted, unpack it first",
+          "[corpus] '{}' has {} bytes and unpacks to more than {}, which is too much for a packed "
+          "file of its size: if all of that is wanted, unpack it first",
           name_, packed_, most_unpacked_);
     if (!begun_) continue;
     given_ = fault_ ? 0 : check_text();

@@ -27,7 +27,8 @@ const std::set<std::string> kReaders = {
 
 bool reads_clock(const std::string& text) {
   for (const char* name : {"steady_clock", "system_clock", "high_resolution_clock", "std::clock",
-                           "clock_gettime", "Stopwatch", "seconds_of("}) {
+                           "clock_gettime", "gettimeofday", "::time(", "time(nullptr)", "ru_utime",
+                           "ru_stime", "Stopwatch", "seconds_of("}) {
     if (text.find(name) != std::string::npos) return true;
   }
   return false;

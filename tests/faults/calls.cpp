@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <map>
 
 #include "tapegrad/tests/faults/ways.h"
 
@@ -21,11 +22,16 @@ std::vector<Fault> all_of(Call kind) {
   return all;
 }
 
-// One fault for every second call that changes something, and for some of the others. All kinds
-// have their turns.
-std::vector<Fault> some_of(Call kind, std::size_t& turn) {
-  const std::size_t stride = changes(kind) ? 2 : 16;
-  if (++turn % stride != 0) return {};
+// Calls of each kind so far, over all trainings.
+using Turns = std::map<Call, std::size_t>;
+
+// One fault for every second call that changes something, and for some of the others. Calls are
+// counted for each kind apart: in one count of all, a kind that comes in every second place could
+// be left out always.
+std::vector<Fault> some_of(Call kind, std::size_t seed, Turns& turns) {
+  const std::size_t stride = changes(kind) ? 2 : 15;
+  const std::size_t turn = seed + turns[kind]++;
+  if (turn % stride != 0) return {};
   const std::vector<Fault> all = all_of(kind);
   return {all[turn / stride % all.size()]};
 }
@@ -59,7 +65,8 @@ int stop_at_calls(const Options& options) {
   const auto trainings =
       make_trainings(root.path(), {.steps = 2, .interval = 1}, {"--threads", "1"});
   std::vector<Job> jobs;
-  std::size_t calls = 0, turn = options.seed;
+  std::size_t calls = 0;
+  Turns turns;
   {
     Servers servers(root.path(), root / "first");
     for (const auto& training : trainings) {
@@ -68,7 +75,8 @@ int stop_at_calls(const Options& options) {
       calls += whole.calls.size();
       for (std::size_t i = 0; i < whole.calls.size(); ++i) {
         const Call kind = whole.calls[i];
-        for (const Fault fault : options.is_long ? all_of(kind) : some_of(kind, turn)) {
+        for (const Fault fault :
+             options.is_long ? all_of(kind) : some_of(kind, options.seed, turns)) {
           jobs.push_back({training.get(), fault, static_cast<int>(i) + 1, kind});
         }
       }

@@ -16,7 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFormat = "tapegrad-prepare";
-constexpr std::int64_t kVersion = 2;  // 1: another division of the same documents
+// Version 1 drew other documents for validation. Going on with its shards would put some documents
+// into both parts, and others into none.
+constexpr std::int64_t kVersion = 2;
 
 Json json_of_part(const PartState& part) {
   Json shards = Json::array();

@@ -94,6 +94,14 @@ TEST_CASE("help about nothing that there is names the nearest command", "[help]"
   check_error_of("tapegrad", run_program("tapegrad", {"help", ""}), 2, "there is no command ''");
 }
 
+TEST_CASE("an option of one command is not that of a command whose name ends so", "[help]") {
+  const cli::FieldWord word{{"x"}, "X.", {"train --dtype", "--draft"}};
+  CHECK(word.names("tapegrad train", "--dtype"));
+  CHECK_FALSE(word.names("tapegrad tokenizer train", "--dtype"));
+  CHECK_FALSE(word.names("tapegrad train", "--weights"));
+  CHECK(word.names("tapegrad sample", "--draft"));
+}
+
 TEST_CASE("each option that a word of the field names is an option", "[help]") {
   const std::vector<std::string> names = commands();
   REQUIRE(names.size() > 10);

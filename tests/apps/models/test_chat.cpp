@@ -129,6 +129,9 @@ TEST_CASE("--prompt is answered on stdout, as the same message of a pipe", "[cha
   CHECK(asked({"--prompt-file", folder.put("hi.txt", "Hi")}).out == one.out);
   CHECK(asked({"--prompt-file", "-"}).out == asked({"-p", "Other\n"}).out);
   CHECK(asked({"-p", "/help"}).out != "");  // no command
+  check_error_of("chat", asked({"What", "is", "it?"}), 2,
+                 "only one message may follow the model, and 'is' is a second one: quote a message "
+                 "of several words");
   check_error_of("chat", asked({"-p", "refuse"}), 1, "Not that.");
   check_error_of("chat", asked({"-p", ""}), 2, "--prompt: there is nothing to answer");
   check_error_of("chat", asked({"-p", "Hi", "--prompt-file", "-"}), 2,

@@ -69,6 +69,8 @@ TEST_CASE("words that are models are models, wherever texts stand", "[evaluate]"
   CHECK(numbers(run_program("evaluate", {a.run, b.run, text, "--json"})) == right);
   CHECK(numbers(run_program("evaluate", {a.run, text, b.run, "--json"})) == right);
   CHECK(numbers(run_program("evaluate", {"-m", a.run, text, b.run, "--json"})) == right);
+  CHECK(numbers(run_program("evaluate", {text, a.run, b.run, "--json"})) == right);
+  check_error_of("evaluate", run_program("evaluate", {text, text}), 1, "some.txt");
 
   const std::string gguf = folder / "b.gguf";
   check_ended_well(run_program("export", {b.run, "-o", gguf}));
