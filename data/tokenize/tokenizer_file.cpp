@@ -54,8 +54,7 @@ std::vector<std::int64_t> ends_in(const std::filesystem::path& config, Links lin
   std::error_code unknown;  // then reading says why
   const auto type = std::filesystem::symlink_status(config, unknown).type();
   if (type == std::filesystem::file_type::not_found) return {};
-  const Json file =
-      parse_json_object(config, with_constants_quoted(read_file(config, most_bytes, links)));
+  const Json file = parse_python_object(config, read_file(config, most_bytes, links));
   const Json value = file.value(kEndKey, Json());
   if (value.is_null()) return {};
   std::vector<std::int64_t> ends;

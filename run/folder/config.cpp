@@ -90,6 +90,20 @@ Section section_of_json(const std::filesystem::path& path, const std::string& na
   return section;
 }
 
+// Gives values to options that older files lack where their default is not what such runs began
+// with. Special tokens that a message spells were read as the tokens.
+void complete_older(Section& section) {
+  const auto has_paths = [&](std::string_view name) {
+    const Value* const value = section.find(name);
+    const auto* const paths =
+        value == nullptr ? nullptr : std::get_if<std::vector<std::string>>(value);
+    return paths != nullptr && !paths->empty();
+  };
+  const std::string name = "special_in_messages";
+  if (section.name != "data" || section.find(name) != nullptr) return;
+  if (has_paths("chat") || has_paths("preferences")) section.values.emplace_back(name, true);
+}
+
 }  // namespace
 
 std::string value_text(const Value& value) { return json_text(json_of_value(value)); }
@@ -136,6 +150,7 @@ Config read_config(const std::filesystem::path& path, std::string_view format) {
   for (const auto& [name, value] : json.items()) {
     if (name == "format" || name == "version") continue;
     config.sections.push_back(section_of_json(path, name, value));
+    complete_older(config.sections.back());
   }
   return config;
 }

@@ -178,7 +178,9 @@ TextModel load(const std::filesystem::path& path, DType dtype, const std::string
 void rule_out_padding(nn::Decoder& gpt, const data::Tokenizer& tokenizer) {
   std::vector<data::Token> rows;
   for (data::Token row = 0; row < gpt.config.vocab_size; ++row) {
-    const bool is_token = row < tokenizer.vocab_size() && !tokenizer.token_bytes(row).empty();
+    // An added token may have no text: SentencePiece's <unk> of a model that writes it as nothing.
+    const bool is_token = row < tokenizer.vocab_size() &&
+                          (!tokenizer.token_bytes(row).empty() || tokenizer.is_added(row));
     if (!is_token) rows.push_back(row);
   }
   gpt.rule_out(rows);

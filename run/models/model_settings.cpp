@@ -50,8 +50,8 @@ ModelSettings read_files(const fs::path& folder, Links links) {
 // The token before texts that a file names by its id, if it is there.
 std::optional<std::int64_t> begin_in(const fs::path& file, Links links) {
   if (!has_entry(file)) return std::nullopt;
-  const Json id = parse_json_object(file, with_constants_quoted(read_file(file, kMostBytes, links)))
-                      .value(kBeginKey, Json());
+  const Json id =
+      parse_python_object(file, read_file(file, kMostBytes, links)).value(kBeginKey, Json());
   return id.is_number_unsigned() ? std::optional(id.get<std::int64_t>()) : std::nullopt;
 }
 
@@ -59,7 +59,7 @@ std::optional<std::int64_t> begin_in(const fs::path& file, Links links) {
 bool names_begin(const ModelSettings& settings) {
   for (const auto& [name, bytes] : settings.files) {
     if (name == kChatTemplateFile) continue;
-    const Json json = parse_json_object(settings.folder / name, bytes);
+    const Json json = parse_python_object(settings.folder / name, bytes);
     for (const char* key : {"bos_token", kBeginKey}) {
       if (!json.value(key, Json()).is_null()) return true;
     }
@@ -100,7 +100,7 @@ ModelSettings load_settings(const fs::path& folder) {
   ModelSettings settings = read_files(folder, Links::refused);
   // One that says nothing but the ends of texts is the tokenizer's: see Tokenizer::save().
   if (const auto file = settings.files.find(data::kGenerationFile); file != settings.files.end()) {
-    const Json json = parse_json_object(folder / data::kGenerationFile, file->second);
+    const Json json = parse_python_object(folder / data::kGenerationFile, file->second);
     if (json.size() == 1 && json.contains(kEndKey)) settings.files.erase(file);
   }
   settings.begin = begin_in(folder / data::kBeginTokenFile, Links::refused);
@@ -125,40 +125,38 @@ void save_settings(const fs::path& folder, const ModelSettings& settings,
 std::string generation_config_of(const ModelSettings& settings, const data::Tokenizer& tokenizer) {
   const auto file = settings.files.find(data::kGenerationFile);
   if (file == settings.files.end()) return "";
-  Json json = parse_json_object(settings.folder / data::kGenerationFile, file->second);
+  const fs::path path = settings.folder / data::kGenerationFile;
+  const Json json = parse_python_object(path, file->second);
   const std::vector<data::Token> ends = tokenizer.ends();
   const std::vector<std::int64_t> said = ids_of(json.value(kEndKey, Json()));
   // Where nothing is said, other files say the ends.
   const bool right = said.empty() || std::equal(said.begin(), said.end(), ends.begin(), ends.end());
   if (right) return file->second;
-  json[kEndKey] = json_of_ends(tokenizer);
-  return json_text(json, 2) + "\n";
+  return with_python_member(path, file->second, kEndKey, json_of_ends(tokenizer));
 }
 
 bool leaves_out_ends(const ModelSettings& settings) {
   const auto file = settings.files.find(data::kGenerationFile);
   if (file == settings.files.end()) return false;
-  const Json json = parse_json_object(settings.folder / data::kGenerationFile, file->second);
+  const Json json = parse_python_object(settings.folder / data::kGenerationFile, file->second);
   return ids_of(json.value(kEndKey, Json())).empty();
 }
 
 ModelSettings with_ends(ModelSettings settings, const data::Tokenizer& tokenizer) {
   if (!leaves_out_ends(settings)) return settings;
   std::string& file = settings.files.at(std::string(data::kGenerationFile));
-  Json json = parse_json_object(settings.folder / data::kGenerationFile, file);
-  json[kEndKey] = json_of_ends(tokenizer);
-  file = json_text(json, 2) + "\n";
+  file = with_python_member(settings.folder / data::kGenerationFile, file, kEndKey,
+                            json_of_ends(tokenizer));
   return settings;
 }
 
 ModelSettings cut_settings(ModelSettings settings, std::int64_t positions) {
   const auto file = settings.files.find(kTokenizerConfigFile);
   if (file == settings.files.end()) return settings;
-  Json json = parse_json_object(settings.folder / kTokenizerConfigFile, file->second);
-  const Json length = json.value(kLengthKey, Json());
+  const fs::path path = settings.folder / kTokenizerConfigFile;
+  const Json length = parse_python_object(path, file->second).value(kLengthKey, Json());
   if (!length.is_number() || length <= positions) return settings;
-  json[kLengthKey] = positions;
-  file->second = json_text(json, 2) + "\n";
+  file->second = with_python_member(path, file->second, kLengthKey, positions);
   return settings;
 }
 

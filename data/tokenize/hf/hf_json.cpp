@@ -1,11 +1,27 @@
 #include "tapegrad/data/tokenize/hf/hf_json.h"
 
+#include <cstdint>
+
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/python_json.h"
 
 namespace tapegrad::data {
 
 using nlohmann::json;
+
+json json_settings(const std::filesystem::path& path) {
+  constexpr std::int64_t most_bytes = 16 << 20;
+  constexpr int depth = 64;
+  if (!path_exists(path)) return json::object();
+  try {
+    json file = parse_json<json>(with_constants_quoted(read_file(path, most_bytes)), depth);
+    return file.is_object() ? file : json::object();
+  } catch (const Error&) {
+    return json::object();
+  }
+}
 
 const json& json_member(const json& object, const char* name) {
   static const json null;

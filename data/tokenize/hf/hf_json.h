@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -8,6 +9,10 @@
 namespace tapegrad::data {
 
 // Readers for parts of a tokenizer.json. Errors name the member.
+
+// The object of a file of settings beside it, Python's constants as texts; an empty one if the file
+// is not there or makes no sense, which its own readers say.
+nlohmann::json json_settings(const std::filesystem::path& path);
 
 // The member, or null if there is none.
 const nlohmann::json& json_member(const nlohmann::json& object, const char* name);

@@ -40,17 +40,6 @@ struct Outside {
   std::string content() const { return token.at("content").get<std::string>(); }
 };
 
-// The object of a file of settings, which need not make sense: an empty one if it does not.
-json settings_in(const fs::path& path) {
-  if (!path_exists(path)) return json::object();
-  try {
-    json file = parse_json<json>(read_file(path, kMostBytes), kDepth);
-    return file.is_object() ? file : json::object();
-  } catch (const Error&) {
-    return json::object();
-  }
-}
-
 json token_of(const std::string& content, bool special) {
   return {{"content", content}, {"single_word", false},   {"lstrip", false},
           {"rstrip", false},    {"normalized", !special}, {"special", special}};
@@ -105,10 +94,10 @@ std::map<std::int64_t, Outside> tokens_of_file(const fs::path& path,
 
 // In the order in which transformers adds them.
 std::vector<Outside> tokens_outside(const fs::path& folder) {
-  const json config = settings_in(folder / kConfig);
+  const json config = json_settings(folder / kConfig);
   const json& decoder = json_member(config, "added_tokens_decoder");
   // Where it is there, transformers reads no other file.
-  const json map = decoder.is_object() ? json::object() : settings_in(folder / kMap);
+  const json map = decoder.is_object() ? json::object() : json_settings(folder / kMap);
   std::vector<Outside> named;
   const auto add_named = [&](const json& value, const char* file) {
     if (auto token = named_token(value)) named.push_back({*std::move(token), std::nullopt, file});
@@ -251,17 +240,18 @@ bool add_outside_tokens(HfFile& file, const fs::path& folder) {
 
 bool number_added_tokens(HfFile& file) {
   if (!file.rest().is_object()) return false;
-  json& added = file.rest()["added_tokens"];
-  if (!added.is_array()) return false;
+  const auto added = file.rest().find("added_tokens");
+  if (added == file.rest().end() || !added->is_array()) return false;
   VocabularyIds vocabulary(file);
   std::unordered_map<std::string, std::int64_t> ids;  // of those so far
   auto next = static_cast<std::int64_t>(file.tokens());
-  json numbered = added;
-  for (json& token : numbered) {
+  json numbered = json::array();
+  for (json token : *added) {
     const bool is_token = token.is_object() && json_member(token, "content").is_string() &&
                           json_member(token, "id").is_number_unsigned();
     if (!is_token) return false;  // which its reader refuses
     const auto content = token.at("content").get<std::string>();
+    if (content.empty()) continue;  // which Hugging Face's reader ignores
     auto found = ids.find(content);
     if (found == ids.end()) {
       const auto own = vocabulary.id_of(content);
@@ -270,9 +260,10 @@ bool number_added_tokens(HfFile& file) {
       next = std::max(next, found->second + 1);
     }
     token["id"] = static_cast<std::uint64_t>(found->second);
+    numbered.push_back(std::move(token));
   }
-  if (numbered == added) return false;
-  added = std::move(numbered);
+  if (numbered == *added) return false;
+  *added = std::move(numbered);
   return true;
 }
 

@@ -7,9 +7,6 @@
 #include <string>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
-#include "tapegrad/base/python_json.h"
 #include "tapegrad/data/tokenize/hf/hf_json.h"
 
 namespace tapegrad::data {
@@ -62,19 +59,6 @@ constexpr ModelClass kModelClasses[] = {{"gpt2", "GPT2Tokenizer"},
                                         {"ministral", kGeneric},
                                         {"mixtral", kGeneric},
                                         {"phi3", kGeneric}};
-
-// A file of settings; an empty object if it is not there or makes no sense, which its readers say.
-json object_in(const fs::path& path) {
-  constexpr std::int64_t most_bytes = 16 << 20;
-  constexpr int depth = 64;
-  if (!path_exists(path)) return json::object();
-  try {
-    json file = parse_json<json>(with_constants_quoted(read_file(path, most_bytes)), depth);
-    return file.is_object() ? file : json::object();
-  } catch (const Error&) {
-    return json::object();
-  }
-}
 
 std::string text_or_none(const json& object, const char* name) {
   const json& value = json_member(object, name);
@@ -150,7 +134,7 @@ void set_rule(json& file, const RuleClass& rule, bool prefix) {
 // A token that the config names, before and behind each text.
 void set_ends(json& file, const RuleClass& rule, const json& config, const fs::path& folder) {
   const bool alone = json_member(config, "added_tokens_decoder").is_object();
-  const json map = alone ? json::object() : object_in(folder / "special_tokens_map.json");
+  const json map = alone ? json::object() : json_settings(folder / "special_tokens_map.json");
   const auto named = [&](const char* role, std::string_view absent) {
     for (const json* from : {&map, &config}) {
       const json& value = json_member(*from, role);
@@ -228,8 +212,8 @@ void refuse_mistral_regex(const HfFile& file, const json& config, const json& mo
 }  // namespace
 
 bool apply_tokenizer_config(HfFile& file, const fs::path& folder, TokenizerTables tables) {
-  const json config = object_in(folder / kTokenizerConfig);
-  const json model = object_in(folder / "config.json");
+  const json config = json_settings(folder / kTokenizerConfig);
+  const json model = json_settings(folder / "config.json");
   check(!config_flag(config, "split_special_tokens"),
         "{}: \"split_special_tokens\": true is not supported: without it, texts may have special "
         "tokens where a program allows them",

@@ -147,20 +147,17 @@ const std::vector<ExportFormat>& export_formats() {
 }
 
 std::string export_obstacle(const nn::DecoderConfig& config) {
-  std::vector<std::string_view> formats;
-  std::string reason;
+  std::vector<std::string> reasons;
   const std::pair<std::string_view, void (*)(const nn::DecoderConfig&)> checks[] = {
       {"hf", check_hf_config}, {"gguf", check_gguf_config}};
   for (const auto& [format, check_config] : checks) {
     try {
       check_config(config);
     } catch (const Error& error) {
-      formats.push_back(format);
-      if (reason.empty()) reason = error.what();
+      reasons.push_back(fmt::format("as {}: {}", format, error.what()));
     }
   }
-  if (formats.empty()) return {};
-  return fmt::format("as {}: {}", fmt::join(formats, " or "), reason);
+  return fmt::format("{}", fmt::join(reasons, "; "));
 }
 
 std::vector<const StoredType*> export_types() {

@@ -34,8 +34,8 @@ struct ExportFormat {
   Exported (*write_adapters)(const OpenedModel& model, const std::filesystem::path& out) = nullptr;
 };
 
-// Why other programs cannot open a model of this config: the formats, of Hugging Face's and GGUF,
-// that cannot express it, and the first reason. Empty if both can.
+// Why other programs cannot open a model of this config: each format, of Hugging Face's and GGUF,
+// that cannot express it, and the first reason of each. Empty if both can.
 std::string export_obstacle(const nn::DecoderConfig& config);
 
 // All that there are; the first one is the default.

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/python_json.h"
 #include "tapegrad/run/models/formats/gguf/gguf_settings.h"
 
 namespace tapegrad::run {
@@ -15,7 +15,7 @@ constexpr const char* kTemplateKey = "chat_template";
 Json object_in(const ModelSettings& settings, std::string_view name) {
   const auto file = settings.files.find(name);
   if (file == settings.files.end()) return Json::object();
-  return parse_json_object(settings.folder / name, file->second);
+  return parse_python_object(settings.folder / name, file->second);
 }
 
 std::optional<std::string> text_in(const Json& object, const char* name) {

@@ -103,6 +103,35 @@ TEST_CASE("only what cutting positions changes is changed in the settings", "[se
         TempFolder::get(folder / "in/tokenizer_config.json"));
 }
 
+TEST_CASE("settings with Python's Infinity pass as they are, and stay so when they change",
+          "[settings]") {
+  const TempFolder folder;
+  const Files settings = {
+      {"tokenizer_config.json",
+       R"({"model_max_length": 24, "x": Infinity, "pad_token": "<tool>"})"},
+      {"special_tokens_map.json", R"({"mask_token": "<tool>", "x": NaN})"},
+      {"generation_config.json", R"({"length_penalty": -Infinity, "top_k": 20})"}};
+  const fs::path in = put_hf_model(folder, settings);
+  run::save_model(folder / "kept", run::load(in));
+  const run::TextModel model = run::load(folder / "kept");
+  export_as("hf", model, folder / "out");
+  export_as("gguf", model, folder / "out.gguf");
+  check_settings(folder / "kept", settings);
+  check_settings(folder / "out", settings);
+  const std::vector<std::int64_t> ends = {0, 400};
+  const data::Tokenizer ending = model.tokenizer.ending_at(ends);
+  const auto said = [&](const run::ModelSettings& changed, const char* file) {
+    return changed.files.at(file);
+  };
+  const run::ModelSettings changed = run::with_ends(run::cut_settings(model.settings, 8), ending);
+  CHECK_THAT(said(changed, "tokenizer_config.json"),
+             ContainsSubstring("\"model_max_length\": 8,\n  \"x\": Infinity"));
+  CHECK_THAT(said(changed, "generation_config.json"),
+             ContainsSubstring("\"length_penalty\": -Infinity") && ContainsSubstring("400"));
+  CHECK_THAT(run::generation_config_of(changed, model.tokenizer.ending_at({&ends[1], 1})),
+             ContainsSubstring("-Infinity") && ContainsSubstring("\"eos_token_id\": 400"));
+}
+
 TEST_CASE("settings of strangers are bounded, and need not make sense", "[settings]") {
   const std::string name =
       GENERATE("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja");

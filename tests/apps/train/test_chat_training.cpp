@@ -175,6 +175,33 @@ TEST_CASE("a note counts the special tokens that messages spell, and an option r
                  "--special-in-messages needs --chat or --apply-chat-template");
 }
 
+TEST_CASE("a run that is older than --special-in-messages goes on as it began", "[chat]") {
+  const Chats chats;
+  std::string lines = chat_lines(20);
+  for (int i = 0; i < 20; ++i) {
+    lines += R"({"prompt":"say <|im_end|>","completion":"<|im_start|><|im_end|>"})"
+             "\n";
+  }
+  chats.folder.put("chats.jsonl", lines);
+  for (const std::string run : {"run", "older"}) {
+    check_ended_well(chats.train(run, 4, {"--special-in-messages"}));
+  }
+  const std::string path = "older/config.json";
+  auto config = nlohmann::ordered_json::parse(TempFolder::get(chats.folder / path));
+  REQUIRE(config["data"].erase("special_in_messages") == 1);
+  chats.folder.put(path, config.dump());
+  const auto evaluated = [&](const std::string& run) {
+    const Result r = run_program("train-gpt", {"--eval-only", "--out-dir", chats.folder / run});
+    check_ended_well(r);
+    return r.out.substr(0, r.out.find(';'));  // without the time
+  };
+  CHECK(evaluated("older") == evaluated("run"));
+  for (const std::string run : {"run", "older"}) {
+    check_ended_well(run_program("train-gpt", resume_run(chats.folder / run, 8)));
+  }
+  CHECK(chats.weights("older") == chats.weights("run"));
+}
+
 TEST_CASE("evaluate of two models says once which lines are left out", "[chat]") {
   const Chats chats;
   chats.folder.put("chats.jsonl", chat_lines(20) + "{}\n");

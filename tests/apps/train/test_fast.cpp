@@ -131,7 +131,7 @@ TEST_CASE("a run of --preset fast says what it went by, goes on, and its config 
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("recipe:  fast, for "));
   // What the model cannot do is said before it is trained, and at the end.
-  const std::string obstacle = "as hf or gguf: GPT2LMHeadModel cannot express a model with ";
+  const std::string obstacle = "as hf: GPT2LMHeadModel cannot express a model with ";
   const std::string remedy = "; --preset fast --for gguf takes parts that can be exported\n";
   const std::size_t header = r.out.find("\nexport:  not " + obstacle);
   CHECK(header < r.out.find("\nThe run is in "));

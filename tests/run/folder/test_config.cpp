@@ -139,6 +139,23 @@ TEST_CASE("a config of another format or version is refused", "[config]") {
   refused("[]", "expected a JSON object");
 }
 
+TEST_CASE("a run of conversations that is older than special_in_messages began with true",
+          "[config]") {
+  const TempFolder folder;
+  const auto read = [&](const std::string& values) {
+    const auto path =
+        folder.put("config.json", R"({"format": "mine", "version": 2, "data": {)" + values + "}}");
+    const run::Config config = run::read_config(path, "mine");
+    const run::Value* const value = config.at("data", path).find("special_in_messages");
+    return value == nullptr ? "none" : run::value_text(*value);
+  };
+  CHECK(read(R"("chat": ["a.jsonl"], "preferences": [])") == "true");
+  CHECK(read(R"("chat": [], "preferences": ["a.jsonl"])") == "true");
+  CHECK(read(R"("chat": ["a.jsonl"], "special_in_messages": false)") == "false");
+  CHECK(read(R"("chat": [], "corpus": ["a.txt"])") == "none");
+  CHECK(read(R"("chat": "a.jsonl")") == "none");
+}
+
 TEST_CASE("sections are compared by what they stand for", "[config]") {
   nn::DecoderConfig plain, told, other;
   told.activation = nn::Activation::gelu, told.separate_qkv = false;

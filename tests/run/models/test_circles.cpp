@@ -230,6 +230,21 @@ TEST_CASE("from GGUF to Hugging Face's layout and back go chat templates, roles 
               "tokenizer.ggml.strange", "tokenizer.ggml.token_type is another"});
 }
 
+TEST_CASE("a tokenizer that an older version kept of a GGUF file is still the file's",
+          "[circles]") {
+  const TempFolder folder;
+  const fs::path in = put_gguf_model(folder);
+  run::save_model(folder / "run", run::load(in));
+  // Added tokens were not in the vocabulary.
+  json older = json_in(folder / "run/tokenizer.json");
+  for (const json& added : older.at("added_tokens")) {
+    REQUIRE(older.at("model").at("vocab").erase(added.at("content").get<std::string>()) == 1);
+  }
+  folder.put("run/tokenizer.json", older.dump());
+  export_as("gguf", run::load(folder / "run"), folder / "out.gguf");
+  CHECK(lost_keys(in, folder / "out.gguf") == Names{"quantize.imatrix.file"});
+}
+
 TEST_CASE("llm.c's and nanoGPT's files have no place for settings", "[circles]") {
   const TempFolder folder;
   const run::TextModel llmc = run::load(golden_file("llmc/gpt2_124M.bin"));

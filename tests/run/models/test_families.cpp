@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
@@ -185,6 +186,11 @@ TEST_CASE("scaled positions of blocks with a window need a base of their own in 
     c.rope_scaling = nn::RopeScalingKind::linear, c.rope_factor = 2;
     CHECK_THROWS_WITH(run::with_window_base("GGUF", family, c),
                       ContainsSubstring("it needs rope_window_base"));
+    nn::DecoderConfig exported = c;
+    if (family.gguf.follow != nullptr) family.gguf.follow(exported);
+    CHECK_THAT(run::export_obstacle(exported),
+               ContainsSubstring("as hf: Gemma3ForCausalLM cannot express a model whose blocks") &&
+                   ContainsSubstring("; as gguf: GGUF's gemma3 cannot express"));
     c.rope_window_base = 100;
     CHECK(run::with_window_base("GGUF", family, c).rope_window_base == 100);
   }

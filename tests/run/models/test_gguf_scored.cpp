@@ -1,5 +1,6 @@
 // SentencePiece's BPE in GGUF files: tokens and scores.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/tests/run/models/gguf_support.h"
@@ -96,4 +97,18 @@ TEST_CASE("a GGUF file with broken tokens and scores is refused with file and re
                std::get<std::vector<double>>(keys[key + "scores"])[300] = INFINITY;
              }),
              ContainsSubstring("is not finite"));
+}
+
+TEST_CASE("an unknown token without a text is a token of its model, and padding is none",
+          "[model]") {
+  json file = scored_file("unknown");
+  file["model"]["sentencepiece"] = {
+      {"silent", {0, 1, 2}}, {"symbols", json::array()}, {"unknown", 0}, {"unknown_surface", ""}};
+  const auto tokenizer = data::Tokenizer::of_hf(file.dump());
+  REQUIRE(tokenizer.token_bytes(0).empty());
+  run::TextModel model = model_of(tokenizer, tiny(tokenizer.padded(tokenizer.vocab_size() + 2)));
+  run::rule_out_padding(model.gpt, tokenizer);
+  const auto ruled_out = model.gpt.ruled_out.to_vector<float>();
+  CHECK(ruled_out[0] == 0);
+  CHECK(std::count(ruled_out.begin(), ruled_out.end(), 0.0F) == tokenizer.vocab_size());
 }

@@ -153,6 +153,13 @@ TEST_CASE("Python's names of infinities and NaN become strings, but for those wi
   CHECK(with_constants_quoted(R"("\)") == R"("\)");
 }
 
+TEST_CASE("a changed object of Python's keeps its infinities and NaN", "[hf_keys]") {
+  CHECK(with_python_member("file", R"({"a": Infinity,"b":[-Infinity,NaN],"c":"NaN","d":"a \"NaN"})",
+                           "e", 3) ==
+        "{\n  \"a\": Infinity,\n  \"b\": [\n    -Infinity,\n    NaN\n  ],\n  \"c\": \"NaN\",\n"
+        "  \"d\": \"a \\\"NaN\",\n  \"e\": 3\n}\n");
+}
+
 TEST_CASE("a config.json with Python's Infinity is read, and its value is no number", "[hf_keys]") {
   const GoldenFolder folder("hf_llama");
   folder.write(folder.tensors);

@@ -237,6 +237,10 @@ TEST_CASE("what GPT-2 cannot express is refused by name, and nothing is written"
     CHECK_THROWS_WITH(write(model_of(config), folder / "out"), ContainsSubstring(message));
     CHECK(folder.entries() == 0);
   }
+  CHECK(run::export_obstacle(cases[8].second) == "as hf: " + cases[8].first);
+  CHECK_THAT(run::export_obstacle(cases[3].second),
+             ContainsSubstring("as hf: GPT2LMHeadModel cannot express a model with ngrams 2") &&
+                 ContainsSubstring("; as gguf: GGUF's gpt2 cannot express a model with ngrams 2"));
   CHECK_THROWS_WITH(write(model_of(tiny()), folder / "out", "hf", stored_type("q8_0")),
                     ContainsSubstring("cannot store q8_0: choose f32, f16, bf16"));
 }

@@ -18,19 +18,8 @@ namespace {
 
 using nn::GgufTensor;
 
-void check_expressible(const Family& family, const nn::DecoderConfig& c) {
-  std::set<std::string_view> options = options_of(family, family.gguf.keys);
-  if (family.gguf.takes_either_head) options.insert("tied");
-  if (family.gguf.may_scale_rotation) {
-    options.insert({"rope_scaling", "rope_factor", "rope_low_freq_factor", "rope_high_freq_factor",
-                    "rope_original_positions"});
-  }
-  if (c.rope_scaling == nn::RopeScalingKind::linear)
-    options.insert({"rope_scaling", "rope_factor"});
-  nn::DecoderConfig model = model_with(family, c, options);
-  if (family.gguf.follow != nullptr) family.gguf.follow(model);
-  require_expressible(fmt::format("GGUF's {}", family.gguf.architecture), c, model, options,
-                      family.gguf.reasons);
+std::string name_of_format(const Family& family) {
+  return fmt::format("GGUF's {}", family.gguf.architecture);
 }
 
 nn::GgufValue gguf_value_of(const Value& value) {
@@ -123,15 +112,26 @@ bool is_gguf_type(const StoredType& type) {
 }
 
 void check_gguf_config(const nn::DecoderConfig& config) {
-  check_expressible(gguf_family_of(config), config);
+  const Family& family = gguf_family_of(config);
+  std::set<std::string_view> options = options_of(family, family.gguf.keys);
+  if (family.gguf.takes_either_head) options.insert("tied");
+  if (family.gguf.may_scale_rotation) {
+    options.insert({"rope_scaling", "rope_factor", "rope_low_freq_factor", "rope_high_freq_factor",
+                    "rope_original_positions"});
+  }
+  if (config.rope_scaling == nn::RopeScalingKind::linear)
+    options.insert({"rope_scaling", "rope_factor"});
+  nn::DecoderConfig model = model_with(family, config, options);
+  if (family.gguf.follow != nullptr) family.gguf.follow(model);
+  require_expressible(name_of_format(family), config, model, options, family.gguf.reasons);
+  with_window_base(name_of_format(family), family, config);
 }
 
 Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
                      const StoredType& type) {
   check_gguf_config(model.gpt.config);
   const Family& family = gguf_family_of(model.gpt.config);
-  const nn::DecoderConfig c = with_window_base(fmt::format("GGUF's {}", family.gguf.architecture),
-                                               family, model.gpt.config);
+  const nn::DecoderConfig c = with_window_base(name_of_format(family), family, model.gpt.config);
   require_f32(model.params);
   check_finite_tensors("the model", model.params.tensors());
   nn::GgufKeys keys;

@@ -18,12 +18,12 @@ bool is_gguf_file(const std::filesystem::path& path);
 // The architectures of the families. Of a model in several files, `path` is that of any of them.
 ForeignModel open_gguf(const std::filesystem::path& path);
 
+// Error if llama.cpp has no architecture that computes models of this config.
+void check_gguf_config(const nn::DecoderConfig& config);
 // Writes a file that llama.cpp runs, with the tokenizer. In f32, open_gguf() gives the same
 // weights. Biases that llama.cpp demands and the model does not have are zeros; W_query, W_key and
 // W_value become one tensor. A model whose tokenizer has no token to end texts gets one, see
 // docs/interop.md. Error, before anything is written, for what llama.cpp cannot express.
-// Error if llama.cpp has no architecture that computes models of this config.
-void check_gguf_config(const nn::DecoderConfig& config);
 Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
                      const StoredType& type);
 // True if weights of a file can be of this type.

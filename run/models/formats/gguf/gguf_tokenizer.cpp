@@ -179,6 +179,19 @@ data::Tokenizer read_tokenizer(const std::shared_ptr<const nn::GgufFile>& owner,
   return end ? tokenizer.ending_at({&*end, 1}) : tokenizer;
 }
 
+// A tokenizer.json without the added tokens of its vocabulary, which files of earlier versions
+// lack.
+json without_added(const std::string& text) {
+  json file = parse_json<json>(text, 16);
+  const auto model = file.find("model");
+  if (model == file.end() || !model->is_object() || !model->contains("vocab")) return file;
+  json& vocab = (*model)["vocab"];
+  for (const json& added : member(file, "added_tokens")) {
+    if (vocab.is_object()) vocab.erase(added.at("content").get<std::string>());
+  }
+  return file;
+}
+
 }  // namespace
 
 data::Tokenizer gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file, std::int64_t rows) {
@@ -195,8 +208,9 @@ bool is_gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
                        const data::Tokenizer& tokenizer) {
   try {
     const data::Tokenizer own = gguf_tokenizer(file, tokenizer.vocab_size());
-    return own.kind() == tokenizer.kind() && own.ends() == tokenizer.ends() &&
-           own.hf_json() == tokenizer.hf_json();
+    if (own.kind() != tokenizer.kind() || own.ends() != tokenizer.ends()) return false;
+    const std::string text = own.hf_json(), other = tokenizer.hf_json();
+    return text == other || without_added(text) == without_added(other);
   } catch (const Error&) {
     return false;
   }

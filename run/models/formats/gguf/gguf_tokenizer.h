@@ -47,7 +47,8 @@ T gguf_value(const nn::GgufFile& file, const std::string& key, T absent) {
 // somebody asks for it. Error, with the file, for any other.
 data::Tokenizer gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file, std::int64_t rows);
 
-// True if it is the tokenizer that the file carries.
+// True if it is the tokenizer that the file carries, also as earlier versions have kept it: without
+// added tokens in the vocabulary.
 bool is_gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
                        const data::Tokenizer& tokenizer);
 

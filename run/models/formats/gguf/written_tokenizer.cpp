@@ -2,8 +2,11 @@
 
 #include <fmt/ranges.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tapegrad/base/json_file.h"

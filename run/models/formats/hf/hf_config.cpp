@@ -26,8 +26,7 @@ class HfConfig {
  public:
   explicit HfConfig(const fs::path& folder)
       : path_(folder / kConfigFile),
-        json_(parse_json_object(path_, with_constants_quoted(read_file(path_, kMostConfigBytes)))) {
-  }
+        json_(parse_python_object(path_, read_file(path_, kMostConfigBytes))) {}
 
   template <class T>
   T get(const std::string& name, T absent) const {

@@ -167,6 +167,9 @@ void check_hf_config(const nn::DecoderConfig& config) {
   const Family& family = family_of(config);
   const auto free = options_of(family, family.hf.keys);
   require_expressible(family.hf.model_class, config, model_with(family, config, free), free);
+  with_window_base(family.hf.model_class, family, config);
+  check(config.n_embd % config.n_head == 0,
+        "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
 }
 
 Exported export_hf(const TextModel& model, const fs::path& folder, const StoredType& type) {
@@ -174,8 +177,6 @@ Exported export_hf(const TextModel& model, const fs::path& folder, const StoredT
   const Family& family = family_of(model.gpt.config);
   const nn::DecoderConfig config =
       with_window_base(family.hf.model_class, family, model.gpt.config);
-  check(config.n_embd % config.n_head == 0,
-        "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
   require_stored_as(type, model.params);
   const SettingsMeaning meaning = meaning_of(model.settings, model.tokenizer);
   check_templates(model.settings, meaning);

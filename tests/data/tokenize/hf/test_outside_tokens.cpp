@@ -101,8 +101,8 @@ TEST_CASE("a file's added tokens get the ids that Hugging Face's reader gives th
     return added;
   };
   const auto the = file.at("model").at("vocab").at("Ġthe").get<Token>();
-  file["added_tokens"] = {file["added_tokens"][0], token("<gap>", 407), token("Ġthe", 400),
-                          token("<gap>", 9), token("<last>", 408)};
+  file["added_tokens"] = {file["added_tokens"][0], token("<gap>", 407), token("", 401),
+                          token("Ġthe", 400),      token("<gap>", 9),   token("<last>", 408)};
   folder.put("tokenizer.json", file.dump());
   const Tokenizer tokenizer = Tokenizer::from_hf(folder.path());
   CHECK(tokenizer.encode("<gap>") == Ids{400});
@@ -115,4 +115,25 @@ TEST_CASE("a file's added tokens get the ids that Hugging Face's reader gives th
   const json kept = json::parse(tokenizer.hf_json());
   CHECK(kept.at("added_tokens").at(1).at("id") == 400);
   CHECK(kept.at("added_tokens").at(2).at("id") == the);
+}
+
+TEST_CASE("a file without added tokens gains none, whatever else changes in it", "[hf_tokenizer]") {
+  const TempFolder folder;
+  json file = json::parse(TempFolder::get(testing::golden_file("hf_llama") / "tokenizer.json"));
+  file.erase("added_tokens");
+  file["post_processor"] = nullptr;
+  folder.put("tokenizer.json", file.dump());
+  folder.put("tokenizer_config.json",
+             R"({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true, "x": Infinity})");
+  const Tokenizer tokenizer = Tokenizer::from_hf(folder.path());
+  CHECK_FALSE(json::parse(tokenizer.hf_json()).contains("added_tokens"));
+  CHECK(tokenizer.encode("the") == tokenizer.encode(" the"));
+}
+
+TEST_CASE("files of settings that name tokens may have Python's Infinity", "[hf_tokenizer]") {
+  const Tokenizer t = tokenizer_beside(
+      {{"tokenizer_config.json", R"({"model_max_length": Infinity, "pad_token": "<p>"})"},
+       {"special_tokens_map.json", R"({"x": NaN, "mask_token": "<m>"})"}});
+  CHECK(t.encode("<p>", true) == Ids{401});
+  CHECK(t.encode("<m>", true) == Ids{402});
 }
