@@ -102,7 +102,10 @@ Questions questions_of(const TaskOptions& options, const TaskCall& call, const s
   for (const Task& task : questions.tasks) {
     questions.items.push_back(read_items(task, call.limit.value_or(INT64_MAX), chat));
     for (const Item& item : questions.items.back()) {
-      for (const auto& letters : item.letters) spelled += letters.size();
+      // The contexts of an item are the same but for their choices.
+      std::size_t most = 0;
+      for (const auto& letters : item.letters) most = std::max(most, letters.size());
+      spelled += most;
     }
   }
   run::note_spelled(static_cast<std::int64_t>(spelled));

@@ -137,7 +137,8 @@ void Endpoints::read(Engine::Id id, const std::shared_ptr<Read>& made) {
 void Endpoints::make(Read& made) const {
   try {
     made.asked.look();
-    const Json body = parse_body(made.body);
+    // `made` is there until the answer ends, and would keep the text of the body.
+    const Json body = parse_body(std::exchange(made.body, {}));
     if (made.endpoint.call != nullptr) {
       made.response = {.body = json_text(made.endpoint.call(body, made.asked))};
     } else {

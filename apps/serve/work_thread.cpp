@@ -25,7 +25,9 @@ bool WorkThread::submit(Id id, const std::string& client, std::size_t bytes,
   const std::lock_guard lock(mutex_);
   if (pieces_.size() >= most_pieces_) return false;
   if (!pieces_.empty() && bytes_ + bytes > most_bytes_) return false;
-  pieces_.push_back({id, client, bytes, std::move(work)});
+  const auto place = clients_.try_emplace(client).first;
+  pieces_.push_back({id, place, bytes, std::move(work)});
+  if (place->second.waiting++ == 0) ++waiting_clients_;
   bytes_ += bytes;
   news_.notify_one();
   return true;
@@ -35,8 +37,8 @@ bool WorkThread::cancel(Id id) {
   const std::lock_guard lock(mutex_);
   const auto piece = std::ranges::find(pieces_, id, &Piece::id);
   if (piece == pieces_.end()) return false;
-  bytes_ -= piece->bytes;
-  pieces_.erase(piece);
+  take(piece);
+  forget();
   return true;
 }
 
@@ -51,19 +53,32 @@ void WorkThread::stop() {
 
 // The first piece of the client that has waited the longest for a turn.
 WorkThread::Piece WorkThread::next() {
-  const auto last_turn = [this](const Piece& piece) {
-    const auto turn = turns_.find(piece.client);
-    return turn == turns_.end() ? 0 : turn->second;
+  const auto last_turn = [](const Piece& piece) { return piece.client->second.turn; };
+  // A log's lines are many, and of one client.
+  const auto place =
+      waiting_clients_ == 1 ? pieces_.begin() : std::ranges::min_element(pieces_, {}, last_turn);
+  Piece piece = take(place);
+  piece.client->second.turn = ++turn_;
+  forget();
+  return piece;
+}
+
+// The client with the oldest turn of those that do not wait, if there are too many. For each piece
+// that goes: no more than one client came with it.
+void WorkThread::forget() {
+  if (clients_.size() <= kRemembered) return;
+  const auto order = [](const auto& entry) {
+    return std::pair(entry.second.waiting > 0, entry.second.turn);
   };
-  const auto place = std::ranges::min_element(pieces_, {}, last_turn);
+  const auto oldest = std::ranges::min_element(clients_, {}, order);
+  if (oldest->second.waiting == 0) clients_.erase(oldest);
+}
+
+WorkThread::Piece WorkThread::take(std::deque<Piece>::iterator place) {
   Piece piece = std::move(*place);
   pieces_.erase(place);
   bytes_ -= piece.bytes;
-  turns_[piece.client] = ++turn_;
-  if (turns_.size() > kRemembered) {
-    turns_.erase(
-        std::ranges::min_element(turns_, {}, [](const auto& turn) { return turn.second; }));
-  }
+  if (--piece.client->second.waiting == 0) --waiting_clients_;
   return piece;
 }
 

@@ -32,20 +32,28 @@ class WorkThread {
   void stop();
 
  private:
+  struct Client {
+    std::int64_t turn = 0;  // its last one
+    std::size_t waiting = 0;
+  };
+  using Clients = std::map<std::string, Client>;
   struct Piece {
     Id id;
-    std::string client;
+    Clients::iterator client;
     std::size_t bytes;
     std::function<void()> work;
   };
   void run();
   Piece next();
+  Piece take(std::deque<Piece>::iterator place);
+  void forget();
 
   const std::size_t most_pieces_, most_bytes_;
   std::mutex mutex_;  // of what follows
   std::condition_variable news_;
   std::deque<Piece> pieces_;
-  std::map<std::string, std::int64_t> turns_;  // the last one of each client, of the latest ones
+  Clients clients_;  // those that wait, and the latest ones
+  std::size_t waiting_clients_ = 0;
   std::int64_t turn_ = 0;
   std::size_t bytes_ = 0;
   bool ends_ = false;

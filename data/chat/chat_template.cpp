@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/data/chat/chat_json.h"
 #include "tapegrad/data/jinja/template.h"
 
 namespace tapegrad::data {
 namespace {
 
-constexpr int kMostJsonDepth = 64;
 constexpr const char* kChatML =
     "{%- for message in messages %}"
     "{{- '<|im_start|>' + message.role + '\\n' }}"
@@ -19,16 +19,8 @@ constexpr const char* kChatML =
     "{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
 
-Json parsed(std::string_view text, const char* what) {
-  try {
-    return parse_json<Json>(text, kMostJsonDepth);
-  } catch (const Error& error) {
-    fail("[chat template] {}: {}", what, error.what());
-  }
-}
-
 jinja::Value value_of(const Message& message) {
-  if (!message.json.empty()) return jinja::value_of(parsed(message.json, "a message"));
+  if (!message.json.empty()) return jinja::value_of(chat_json(message.json, "a message"));
   auto dict = std::make_shared<jinja::Dict>();
   dict->set(jinja::Value("role"), jinja::Value(message.role));
   dict->set(jinja::Value("content"), jinja::Value(message.content));
@@ -38,7 +30,7 @@ jinja::Value value_of(const Message& message) {
 // A list as the text of JSON; None if there is none.
 jinja::Value list_value(const std::string& text, const char* what) {
   if (text.empty()) return {};
-  const Json json = parsed(text, what);
+  const Json json = chat_json(text, what);
   check(json.is_array(), "[chat template] {} must be a list", what);
   return jinja::value_of(json);
 }
@@ -57,7 +49,7 @@ auto with_place(const F& f) {
 }  // namespace
 
 Message message_of_json(std::string_view object) {
-  const Json json = parsed(object, "a message");
+  const Json json = chat_json(object, "a message");
   check(json.is_object(), "[chat template] a message must be a JSON object");
   const auto role = json.find("role"), content = json.find("content");
   check(role != json.end() && role->is_string(),
@@ -77,7 +69,7 @@ std::string json_of_message(const Message& message) {
 
 Message with_content(Message message, std::string content) {
   if (!message.json.empty()) {
-    Json json = parsed(message.json, "a message");
+    Json json = chat_json(message.json, "a message");
     json["content"] = content;
     message.json = json_text(json);
   }
@@ -112,7 +104,7 @@ RenderedChat ChatTemplate::render(const Conversation& conversation, bool add_gen
     given.emplace_back("documents", list_value(conversation.documents, "documents"));
     given.emplace_back("add_generation_prompt", jinja::Value(add_generation_prompt));
     if (!variables.empty()) {
-      const Json more = parsed(variables, "variables");
+      const Json more = chat_json(variables, "variables");
       check(more.is_object(), "[chat template] variables must be a JSON object");
       for (const auto& [name, value] : more.items()) {
         given.emplace_back(name, jinja::value_of(value));

@@ -3,44 +3,77 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/utf8.h"
+#include "tapegrad/data/chat/chat_json.h"
 
 // A template mixes the contents of messages with its own marks, and may cut, trim and search the
 // contents. So a mark is put into each special token that a message spells, behind its first
 // character: a noncharacter of Unicode, which the messages do not have. The template takes the mark
-// along like any letter. It is taken out of the template's text, and the byte before it is known to
-// be a message's.
+// along like any letter, or prints it as \ufdd0. It is taken out of the template's text, and the
+// byte before it is known to be a message's, if it can begin such a token: a template may have cut
+// the first character off.
 
 namespace tapegrad::data {
 namespace {
 
-constexpr int kMostMarkedDepth = 64;
 constexpr char32_t kFirstMark = 0xFDD0, kLastMark = 0xFDEF;  // never characters, by Unicode
+
+// As Python and JSON print it, behind a backslash.
+std::string printed_digits(char32_t mark) { return fmt::format("u{:04x}", std::uint32_t{mark}); }
+
+bool has_printed(std::string_view text, const std::string& digits) {
+  return std::search(text.begin(), text.end(), digits.begin(), digits.end(), [](char a, char b) {
+           return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
+         }) != text.end();
+}
+
+char32_t unused_mark(const Conversation& conversation, std::string_view variables,
+                     const std::string& source) {
+  for (char32_t c = kFirstMark; c <= kLastMark; ++c) {
+    const std::string mark = to_utf8(c), digits = printed_digits(c);
+    const auto has = [&](std::string_view text) {
+      return text.find(mark) != text.npos || has_printed(text, digits);
+    };
+    const auto in_message = [&](const Message& m) {
+      return has(m.role) || has(m.content) || has(m.json);
+    };
+    const bool used = has(source) || has(variables) || has(conversation.tools) ||
+                      has(conversation.documents) ||
+                      std::ranges::any_of(conversation.messages, in_message);
+    if (!used) return c;
+  }
+  fail(
+      "[chat template] the messages and the template have all of Unicode's noncharacters U+FDD0 to "
+      "U+FDEF, of which one must be left for marks: leave one out");
+}
 
 class MessageMarks {
  public:
-  MessageMarks(const Tokenizer& tokenizer, const Conversation& conversation,
-               std::string_view variables)
-      : tokenizer_(tokenizer), mark_(unused_mark(conversation, variables)) {}
+  MessageMarks(const Tokenizer& tokenizer, char32_t mark)
+      : tokenizer_(tokenizer), mark_(to_utf8(mark)), digits_(printed_digits(mark)) {}
 
-  Conversation marked(Conversation conversation) {
+  // `look`: of RenderLimits.
+  Conversation marked(Conversation conversation, const std::function<void()>& look) {
     for (Message& message : conversation.messages) {
+      if (look) look();
       message.role = marked_text(message.role);
       message.content = marked_text(message.content);
-      message.json = marked_json(message.json);
+      message.json = marked_json(message.json, "a message");
     }
-    conversation.tools = marked_json(conversation.tools);
-    conversation.documents = marked_json(conversation.documents);
+    conversation.tools = marked_json(conversation.tools, "tools");
+    conversation.documents = marked_json(conversation.documents, "documents");
     return conversation;
   }
 
   std::string marked_variables(std::string_view variables) {
     if (variables.empty()) return {};
-    Json json = parse_json<Json>(variables, kMostMarkedDepth);
+    Json json = chat_json(variables, "variables");
     if (!json.is_object()) return std::string(variables);  // which the template refuses
     const std::size_t before = count_;
     for (auto& [name, value] : json.items()) {
@@ -55,19 +88,23 @@ class MessageMarks {
   RenderedChat unmarked(RenderedChat chat) const {
     RenderedChat made;
     std::size_t done = 0;
-    std::vector<std::size_t> cuts;  // places of the marks
-    for (std::size_t at; (at = chat.text.find(mark_, done)) != chat.text.npos;
-         done = at + mark_.size()) {
-      made.text.append(chat.text, done, at - done);
-      cuts.push_back(at);
+    std::vector<TextSpan> cuts;  // the marks, each with its end in the text that is made
+    for (TextSpan cut; (cut = next_mark(chat.text, done)).begin < chat.text.size();
+         done = cut.end) {
+      made.text.append(chat.text, done, cut.begin - done);
+      cuts.push_back({cut.end, made.text.size()});
       // A template that takes letters out may leave marks alone.
       const bool repeats = !made.letters.empty() && made.letters.back() + 1 == made.text.size();
-      if (!made.text.empty() && !repeats) made.letters.push_back(made.text.size() - 1);
+      const bool begins = std::any_of(firsts_.begin(), firsts_.end(), [&](const auto& first) {
+        return made.text.ends_with(first);
+      });
+      if (begins && !repeats) made.letters.push_back(made.text.size() - 1);
     }
     made.text.append(chat.text, done);
     const auto moved = [&](std::size_t place) {
-      const auto before = std::lower_bound(cuts.begin(), cuts.end(), place) - cuts.begin();
-      return place - static_cast<std::size_t>(before) * mark_.size();
+      const auto behind = std::ranges::upper_bound(cuts, place, {}, &TextSpan::begin);
+      if (behind == cuts.begin()) return place;
+      return place - (behind[-1].begin - behind[-1].end);
     };
     for (const TextSpan& span : chat.generated) {
       made.generated.push_back({moved(span.begin), moved(span.end)});
@@ -76,29 +113,23 @@ class MessageMarks {
   }
 
  private:
-  static std::string unused_mark(const Conversation& conversation, std::string_view variables) {
-    for (char32_t c = kFirstMark; c <= kLastMark; ++c) {
-      const std::string mark = to_utf8(c), escaped = fmt::format("\\u{:x}", std::uint32_t{c});
-      const auto in = [&](std::string_view text) { return text.find(mark) != text.npos; };
-      const auto in_json = [&](std::string_view text) {
-        return in(text) || std::search(text.begin(), text.end(), escaped.begin(), escaped.end(),
-                                       [](char a, char b) {
-                                         return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
-                                       }) != text.end();
-      };
-      const auto in_message = [&](const Message& m) {
-        return in(m.role) || in(m.content) || in_json(m.json);
-      };
-      const auto& messages = conversation.messages;
-      if (in_json(variables) || in_json(conversation.tools) || in_json(conversation.documents)) {
+  // The first mark at or behind a place, as it is or printed. Behind the text: none.
+  TextSpan next_mark(const std::string& text, std::size_t at) const {
+    const char begins[] = {mark_[0], '\\', '\0'};
+    while ((at = text.find_first_of(begins, at)) != text.npos) {
+      if (text.compare(at, mark_.size(), mark_) == 0) return {at, at + mark_.size()};
+      if (text[at] != '\\') {
+        ++at;
         continue;
       }
-      if (std::none_of(messages.begin(), messages.end(), in_message)) return mark;
+      // What is printed twice has more of them.
+      const std::size_t digits = std::min(text.find_first_not_of('\\', at), text.size());
+      if (has_printed(std::string_view(text).substr(digits, digits_.size()), digits_)) {
+        return {at, digits + digits_.size()};
+      }
+      at = digits;
     }
-    fail(
-        "[chat template] the messages have all of Unicode's noncharacters U+FDD0 to U+FDEF, of "
-        "which "
-        "one must be left for marks: leave one out");
+    return {text.size(), text.size()};
   }
 
   std::string marked_text(const std::string& text) {
@@ -106,6 +137,7 @@ class MessageMarks {
     std::size_t done = 0;
     for (const std::size_t place : tokenizer_.special_places(text)) {
       const std::size_t end = place + first_char(std::string_view(text).substr(place)).size;
+      firsts_.insert(text.substr(place, end - place));
       made.append(text, done, end - done).append(mark_);
       done = end;
       ++count_;
@@ -113,9 +145,9 @@ class MessageMarks {
     return done == 0 ? text : made.append(text, done);
   }
 
-  std::string marked_json(const std::string& text) {
+  std::string marked_json(const std::string& text, const char* what) {
     if (text.empty()) return text;
-    Json json = parse_json<Json>(text, kMostMarkedDepth);
+    Json json = chat_json(text, what);
     const std::size_t before = count_;
     mark(json);
     return count_ == before ? text : json_text(json);
@@ -130,14 +162,16 @@ class MessageMarks {
       Json made = Json::object();
       for (auto& [name, value] : json.items()) {
         mark(value);
-        made[marked_text(name)] = std::move(value);
+        // Its own operator[] would look through all members for each.
+        made.get_ref<Json::object_t&>().emplace_back(marked_text(name), std::move(value));
       }
       json = std::move(made);
     }
   }
 
   const Tokenizer& tokenizer_;
-  const std::string mark_;
+  const std::string mark_, digits_;
+  std::set<std::string> firsts_;  // first characters of what was marked
   std::size_t count_ = 0;
 };
 
@@ -150,8 +184,8 @@ RenderedChat render_chat(const ChatTemplate& chat_template, const Tokenizer& tok
     return chat_template.render(conversation, add_generation_prompt, variables, most);
   };
   if (chat_template.special_in_messages()) return as_it_is();
-  MessageMarks marks(tokenizer, conversation, variables);
-  const Conversation marked = marks.marked(conversation);
+  MessageMarks marks(tokenizer, unused_mark(conversation, variables, chat_template.source()));
+  const Conversation marked = marks.marked(conversation, most.look);
   const std::string more = marks.marked_variables(variables);
   if (!marks.any()) return as_it_is();
   return marks.unmarked(chat_template.render(marked, add_generation_prompt, more, most));

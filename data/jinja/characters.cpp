@@ -75,11 +75,12 @@ bool is_letter(char32_t c) {
 
 template <class F>
 String mapped(std::string_view text, const F& f) {
+  count_steps(text.size() / 4);  // f looks into tables, and makes a text
   String made;
   made.reserve(text.size());
   each_character(text, [&](char32_t c, std::string_view bytes) {
-    const bool valid = c != 0xFFFD;
-    made += valid ? f(c) : String(bytes);
+    const String other = f(c);
+    made += c == 0xFFFD ? String(bytes) : other;  // bytes that are no UTF-8 stay
   });
   return made;
 }

@@ -22,9 +22,10 @@ void count_bytes(std::size_t bytes);
 void return_bytes(std::size_t bytes) noexcept;
 // For loops over the bytes of a text.
 inline void count_reading(std::string_view text) { count_steps(text.size() / 16); }
-// For a search, which compares all of `part` at every place of `text` at worst.
+// For a search, which compares all of `part` at every place of `text` at worst. A part that is
+// longer is not looked for.
 inline void count_search(std::string_view text, std::string_view part) {
-  count_steps(text.size() / 16 * (1 + part.size() / 64));
+  if (part.size() <= text.size()) count_steps(text.size() / 16 * (1 + part.size() / 64));
 }
 
 template <class T>

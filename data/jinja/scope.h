@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -16,7 +17,7 @@ struct Scope {
 
   const Value* find(std::string_view name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->around.get()) {
-      count_steps((1 + scope->variables.size()) / 4);
+      count_steps((1 + scope->variables.size()) / 4 + reading_names(*scope, name));
       for (const auto& [known, value] : scope->variables) {
         if (known == name) return &value;
       }
@@ -24,13 +25,17 @@ struct Scope {
     return nullptr;
   }
   void set(std::string_view name, Value value) {
-    count_steps(variables.size() / 8);
+    count_steps(variables.size() / 8 + reading_names(*this, name));
     for (auto& [known, old] : variables) {
       if (known != name) continue;
       old = std::move(value);
       return;
     }
     variables.emplace_back(name, std::move(value));
+  }
+  // Of names as long as this one, which may differ at their ends.
+  static std::size_t reading_names(const Scope& scope, std::string_view name) {
+    return (1 + scope.variables.size()) * (name.size() / 64);
   }
 };
 

@@ -99,12 +99,12 @@ data::Message message_of(const Json& json, std::size_t index, const data::ChatTe
     fields.refuse("content", fmt::format("'{}' is missing", fields.path_of("content")),
                   "missing_required_parameter");
   }
-  for (const auto& [name, value] : json.items()) {
-    const bool is_read =
-        name != "role" && name != "content" && chat.source().find(name) != std::string::npos;
-    more = more || (is_read && !value.is_null());
-  }
-  if (more) {
+  const auto is_read = [&](const auto& member) {
+    return member.key() != "role" && member.key() != "content" && !member.value().is_null() &&
+           chat.source().find(member.key()) != std::string::npos;
+  };
+  const auto members = json.items();
+  if (more || std::any_of(members.begin(), members.end(), is_read)) {
     Json whole = json;
     whole["content"] = message.content;
     message = data::message_of_json(json_text(whole));
@@ -115,19 +115,20 @@ data::Message message_of(const Json& json, std::size_t index, const data::ChatTe
 // What a template does not look at would be lost without a word: a call of a tool.
 void check_shows_calls(const Fields& message, const Json& json, const data::ChatTemplate& chat,
                        std::size_t index) {
-  constexpr const char* key = "tool_calls";
-  const auto calls = json.find(key);
-  const bool any = calls != json.end() && !calls->is_null() && !calls->empty();
-  if (!any || chat.source().find(key) != std::string::npos) return;
-  message.refuse(
-      "messages",
-      fmt::format("messages[{}] has 'tool_calls', which the model's chat template does not show: "
-                  "write them into 'content'",
-                  index),
-      "template_error");
+  for (const char* key : {"tool_calls", "function_call"}) {
+    const auto calls = json.find(key);
+    const bool any = calls != json.end() && !calls->is_null() && !calls->empty();
+    if (!any || chat.source().find(key) != std::string::npos) continue;
+    message.refuse("messages",
+                   fmt::format("messages[{}] has '{}', which the model's chat template does not "
+                               "show: write it into 'content'",
+                               index, key),
+                   "template_error");
+  }
 }
 
-data::Conversation conversation_of(Fields& fields, const data::ChatTemplate& chat) {
+data::Conversation conversation_of(Fields& fields, const Asked& asked) {
+  const data::ChatTemplate& chat = *asked.model.chat;
   const Json* messages = fields.find("messages");
   if (messages == nullptr) {
     fields.refuse("messages", "'messages' is missing", "missing_required_parameter");
@@ -141,6 +142,7 @@ data::Conversation conversation_of(Fields& fields, const data::ChatTemplate& cha
   }
   data::Conversation conversation;
   for (std::size_t i = 0; i < messages->size(); ++i) {
+    asked.look();
     conversation.messages.push_back(message_of((*messages)[i], i, chat));
     check_shows_calls(fields, (*messages)[i], chat, i);
   }
@@ -169,7 +171,7 @@ data::RenderedChat chat_prompt(Fields& fields, const Asked& asked) {
                    .param = "messages",
                    .code = "no_chat_template"});
   }
-  const data::Conversation conversation = conversation_of(fields, *model.chat);
+  const data::Conversation conversation = conversation_of(fields, asked);
   std::string variables;
   if (const Json* given = fields.find("chat_template_kwargs")) {
     if (!given->is_object()) fields.refuse_type("chat_template_kwargs", "an object");

@@ -79,6 +79,7 @@ Value strftime_now(Run&, const Value&, const Arguments& arguments) {
   const String format(given.text(0));
   if (format.empty()) return Value("");
   if (format.size() > 1000) raise("strftime_now() expects a shorter format");
+  count_steps(16 + format.size());  // a conversion takes far longer than a letter
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);

@@ -67,17 +67,18 @@ Value join_items(Run& run, const Value& self, const Arguments& arguments) {
   return Value(std::move(made));
 }
 
+// Error, as for ' ' * width, if there is no room for them.
+String blanks(Run& run, std::int64_t width) {
+  return *binary(run, Operator::multiply, Value(" "), Value(width)).text();
+}
+
 Value indent(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "indent", {"width", "first", "blank"});
   if (!self.is_text()) {
     binary(run, Operator::add, self, Value("\n"));  // fails with Python's words
   }
   const String* width_text = given[0].text();
-  const std::int64_t width = width_text != nullptr ? 0 : given.integer(0, 4);
-  const String indention =
-      width_text != nullptr
-          ? *width_text
-          : String(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' ');
+  const String indention = width_text != nullptr ? *width_text : blanks(run, given.integer(0, 4));
   const String text = *self.text() + "\n";
   const auto lines = lines_of(text);
   String made = given.flag(1, false) ? indention : "";
@@ -96,8 +97,7 @@ Value to_json(Run& run, const Value& self, const Arguments& arguments) {
   if (const String* text = given[1].text()) {
     style.indent = *text;
   } else if (!given[1].is_none()) {
-    const std::int64_t width = std::max<std::int64_t>(given.integer(1, 0), 0);
-    style.indent = String(static_cast<std::size_t>(width), ' ');
+    style.indent = blanks(run, given.integer(1, 0));
   }
   if (style.indent) style.item_separator = ",";
   if (!given[2].is_none()) {

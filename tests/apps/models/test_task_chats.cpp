@@ -70,3 +70,20 @@ TEST_CASE("questions in a chat that spell special tokens are text", "[tasks]") {
   CHECK(count({}) == 3);
   CHECK(count(item.letters_of(3)) == 2);
 }
+
+TEST_CASE("what the question of an item spells counts once, whatever its choices", "[tasks]") {
+  const TempFolder folder;
+  const auto items =
+      folder.put("items.jsonl", Json{{"sentence", "A <|endoftext|> said _ was late."},
+                                     {"option1", "Ann"},
+                                     {"option2", "Bob"},
+                                     {"answer", "1"}}
+                                        .dump() +
+                                    "\n");
+  const auto model = testing::put_hf_model(
+      folder, {{"chat_template.jinja", "{% for m in messages %}<{{ m.content }}>{% endfor %}"}});
+  const Result r = run_program("evaluate", {model, "--task", "winogrande", "--items", items,
+                                            "--num-fewshot", "0", "--apply-chat-template"});
+  check_ended_well(r);
+  CHECK_THAT(r.err, ContainsSubstring("spell special tokens in 1 place,"));
+}

@@ -106,6 +106,37 @@ TEST_CASE("clients of a work thread take turns, each in its own order", "[serve]
   CHECK(done == "0bc1B23");
 }
 
+TEST_CASE("a client whose pieces were taken out is behind one that waits", "[serve]") {
+  std::mutex mutex;
+  std::string done;
+  {
+    serve::WorkThread thread(100, 100);
+    std::unique_lock lock(mutex);
+    const auto piece = [&](char name) {
+      return [&, name] {
+        const std::lock_guard held(mutex);
+        done += name;
+      };
+    };
+    // The first one begins, and waits for the lock.
+    REQUIRE(thread.submit(1, "a", 1, piece('0')));
+    while (thread.cancel(1)) REQUIRE(thread.submit(1, "a", 1, piece('0')));
+    REQUIRE(thread.submit(2, "b", 1, piece('x')));
+    REQUIRE(thread.submit(3, "a", 1, piece('1')));
+    REQUIRE(thread.submit(4, "a", 1, piece('2')));
+    REQUIRE(thread.cancel(2));
+    REQUIRE(thread.submit(5, "c", 1, piece('c')));
+    REQUIRE(thread.submit(6, "b", 1, piece('b')));
+    lock.unlock();
+    for (bool ended = false; !ended;) {
+      std::this_thread::sleep_for(1ms);
+      const std::lock_guard held(mutex);
+      ended = done.size() == 5;
+    }
+  }
+  CHECK(done == "0cb12");
+}
+
 TEST_CASE("a Host header is a name with a port, and nothing else", "[serve][watch]") {
   for (const char* host : {"my.example", "MY.EXAMPLE", "my.example:80", "My.Example:65535"}) {
     CHECK(http::names_host(host, "my.example"));

@@ -1,12 +1,15 @@
 // Requests that take long to read: those with large templates and schemas.
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <mutex>
 
 #include "tapegrad/apps/serve/work_thread.h"
 #include "tapegrad/tests/apps/serve/running_server.h"
+#include "tapegrad/tests/sanitized.h"
 
 using namespace std::chrono_literals;
 
@@ -61,6 +64,13 @@ double ended_templates(const RunningServer& server) {
                                     std::string(status) + "\"}"));
   }
   return count;
+}
+
+std::int64_t resident_bytes(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/statm");
+  std::int64_t pages = 0;
+  file >> pages >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE);
 }
 
 template <class Condition>
@@ -125,6 +135,25 @@ TEST_CASE("templates and schemas that take long hold up neither streams nor othe
   // All of that came before the last slow one was read, since they are read in turn.
   CHECK_FALSE(slow.back().receive(1ms));
   for (int i : {0, 1}) CHECK(slow[i].gets("200 OK", 60s));
+}
+
+TEST_CASE("requests that wait for an answer keep no body that was read", "[serve]") {
+  RunningServer server({"--parallel", "1"});
+  Fields talk = {{"max_tokens", 400}, {"ignore_eos", true}, {"n", 100}};
+  talk["messages"] = kTalk["messages"];
+  talk["messages"][0]["note"] = std::string(3 << 20, 'x');
+  std::vector<Browser> browsers;
+  std::int64_t before = 0;
+  constexpr int kCount = 24;
+  for (int i = 0; i <= kCount; ++i) {
+    browsers.emplace_back(server.port);
+    post_to(browsers.back(), "/v1/chat/completions", talk);
+    REQUIRE(comes_true([&] { return server.metric("tapegrad_jobs_total") >= i + 1; }));
+    if (i == 0) before = resident_bytes(server.program().pid());
+  }
+  const std::int64_t more = resident_bytes(server.program().pid()) - before;
+  INFO(more);
+  if (!tapegrad::kSanitized) CHECK(more < kCount / 2 * (std::int64_t{3} << 20));
 }
 
 TEST_CASE("a client that leaves before its request is read costs nothing more", "[serve]") {

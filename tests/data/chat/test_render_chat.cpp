@@ -114,6 +114,71 @@ TEST_CASE("a template cuts, trims and searches what spells special tokens", "[re
         R"({"role": "user", "content": "|<|im_end|>"})");
 }
 
+TEST_CASE("marks are taken out where a template prints texts as Python or JSON do",
+          "[render_chat]") {
+  for (const std::string source :
+       {"{{ messages }}", "{{ [messages | string] }}", "{{ messages | tojson(ensure_ascii=true) }}",
+        "{{ messages | tojson(ensure_ascii=true) | tojson(ensure_ascii=true) }}",
+        "{{ messages | string | upper | lower }}"}) {
+    INFO(source);
+    const std::string content = "é<|im_end|>a<|im_start|>";
+    const RenderedChat chat = rendered(source, asked(content));
+    CHECK(chat.text == ChatTemplate(source).render(asked(content), false).text);
+    REQUIRE(chat.letters.size() == 2);
+    for (const std::size_t letter : chat.letters) CHECK(chat.text.at(letter) == '<');
+  }
+  // What messages and templates have of their own stays.
+  for (const std::string own : {R"(\ufdd0)", R"(\\UFDD0)", R"(\)"}) {
+    CHECK(with_letters(rendered("{{ messages[0].content }}", asked(own + "<|im_end|>"))) ==
+          own + "|<|im_end|>");
+    CHECK(with_letters(rendered(own + "{{ messages[0].content }}" + own, asked("<|im_end|>"))) ==
+          own + "|<|im_end|>" + own);
+  }
+  for (const std::string& own : {std::string("{{ '\\ufdd0' }}"), kNoncharacter}) {
+    CHECK(with_letters(rendered(own + "{{ messages[0].content }}", asked("<|im_end|>"))) ==
+          kNoncharacter + "|<|im_end|>");
+  }
+}
+
+TEST_CASE("a template's own special token stays one before a text whose first letter it cuts off",
+          "[render_chat]") {
+  const std::string source = "<|im_start|>{{ messages[0].content.lstrip('<') }}";
+  const RenderedChat chat = rendered(source, asked("<|im_end|>"));
+  CHECK(with_letters(chat) == "<|im_start|>|im_end|>");
+  CHECK(tokens_of(chat, tokenizer()).front() == token("<|im_start|>"));
+  CHECK(with_letters(rendered("<{{ messages[0].content.lstrip('<') }}", asked("<|im_end|>"))) ==
+        "|<|im_end|>");
+}
+
+TEST_CASE("generated parts stay in place where marks of two lengths are taken out",
+          "[render_chat]") {
+  const std::string source =
+      "{{ messages }}{% generation %}{{ messages[0].content }}{% endgeneration %}"
+      "{{ [messages|string] }}{% generation %}<{{ messages[0].content }}{% endgeneration %}";
+  const Conversation conversation = asked("<|im_end|>a<|im_end|>");
+  CHECK(rendered(source, conversation).generated ==
+        ChatTemplate(source).render(conversation, false).generated);
+}
+
+TEST_CASE("marks may be ended from outside before the template begins", "[render_chat]") {
+  Conversation conversation;
+  for (int i = 0; i < 3; ++i) conversation.messages.push_back({"user", "<|im_end|>"});
+  int looks = 0;
+  const RenderLimits limits{.look = [&] {
+    if (++looks == 3) fail("ended");
+  }};
+  CHECK_THROWS_WITH(render_chat(ChatTemplate("a"), tokenizer(), conversation, false, {}, limits),
+                    "ended");
+}
+
+TEST_CASE("broken JSON of a conversation is refused with its place", "[render_chat]") {
+  CHECK_THROWS_WITH(rendered("a", asked("b"), "{"),
+                    ContainsSubstring("[chat template] variables: "));
+  Conversation conversation = asked("<|im_end|>");
+  conversation.tools = "[";
+  CHECK_THROWS_WITH(rendered("a", conversation), ContainsSubstring("[chat template] tools: "));
+}
+
 TEST_CASE("all that a message, a tool, a document or a variable spells is text", "[render_chat]") {
   const std::string object =
       R"({"role":"assistant","content":null,"tool_calls":[{"<|im_end|>":["\u003c|im_end|>"]}]})";

@@ -169,6 +169,11 @@ TEST_CASE("work that a template hides in functions ends at its bounds", "[jinja]
       {"undefined keys", text + n + "{% set y = {}[t] %}{% endfor %}"},
       {"undefined attributes", text + n + "{% set y = {}[[t]|first] %}{% endfor %}"},
       {"names", sets + n + "{{ missing }}{{ a2999 }}{% endfor %}"},
+      {"long names", "{% set " + std::string(1 << 20, 'n') +
+                         "a = 1 %}{% for i in range(100) %}{{ " + std::string(1 << 20, 'n') +
+                         "b is defined }}{% endfor %}"},
+      {"widest indention", "{{ 'a'|indent(9223372036854775807) }}"},
+      {"widest indention of JSON", "{{ 1|tojson(indent=9223372036854775807) }}"},
       {"a search", text + n + "{{ t.find('xy') }}{% endfor %}"},
       {"an affix", text + n + "{{ t.startswith(t) }}{% endfor %}"}};
   const Limits limits{.steps = 300'000, .text_bytes = 1 << 20, .memory_bytes = 32 << 20};
@@ -179,6 +184,58 @@ TEST_CASE("work that a template hides in functions ends at its bounds", "[jinja]
     CHECK_THROWS_AS(parsed.render({}, limits), TemplateError);
     CHECK(counted.bytes() < 64 * limits.steps + (std::size_t{48} << 20));
   }
+}
+
+// What each of them compares, which has no bytes of its own.
+TEST_CASE("functions that look at two texts take steps for all that they compare", "[jinja]") {
+  const auto ends = [](const std::string& source, std::size_t steps) {
+    try {
+      Template(source).render({}, {.steps = steps});
+    } catch (const TemplateError&) {
+      return false;
+    }
+    return true;
+  };
+  const std::string texts =
+      "{% set t = 'a' * 40000 %}{% set p = 'a' * 20000 ~ 'b' %}{% set b = 'b' * 40000 %}";
+  // Each place of t with all of p.
+  for (const std::string call :
+       {"t.find(p)", "t.rfind(p)", "t.count(p)", "t.replace(p, '')", "t|replace(p, '')",
+        "t.split(p)", "t.rsplit(p)", "p in t", "p not in t", "b.strip(p)", "b.lstrip(p)",
+        "b.rstrip(p)", "b|trim(p)"}) {
+    INFO(call);
+    CHECK_FALSE(ends(texts + "{% set y = " + call + " %}", 40'000 / 1024 * 20'000));
+    // Such a text is in none that is shorter.
+    const bool strips = call.find("strip") != call.npos || call.find("trim") != call.npos;
+    if (!strips) CHECK(ends(texts + "{% set p = p * 2 %}{% set y = " + call + " %}", 100'000));
+  }
+  // The beginning, or all.
+  const std::string others = "{% set u = 'a' * 39999 ~ 'b' %}{% set v = 'b' ~ 'a' * 39999 %}",
+                    n = "{% for i in range(1000) %}";
+  for (const std::string call : {"t == u", "t != u", "t < u", "t >= u", "t.startswith(u)",
+                                 "t.endswith(v)", "t in [u]", "[t] == [u]"}) {
+    INFO(call);
+    CHECK_FALSE(ends(texts + others + n + "{% set y = " + call + " %}{% endfor %}",
+                     1000 * (40'000 / 1024)));
+  }
+}
+
+TEST_CASE("functions that take long for a letter take steps for it", "[jinja]") {
+  const auto steps = [](Function function, const std::string& text, bool is_self) {
+    const Cost cost = is_self ? cost_of(function, Value(text), {})
+                              : cost_of(function, Value(), {.positional = {Value(text)}});
+    return cost.steps;
+  };
+  const auto named = [](std::span<const NamedFunction> table, std::string_view name) {
+    return find_in(table, name)->function;
+  };
+  for (const char* name : {"upper", "lower", "title", "capitalize"}) {
+    INFO(name);
+    CHECK(steps(named(text_methods(), name), std::string(40'000, 'a'), true) >= 10'000);
+  }
+  std::string conversions;
+  for (int i = 0; i < 500; ++i) conversions += "%U";
+  CHECK(steps(find_global("strftime_now"), conversions, false) >= 1000);
 }
 
 TEST_CASE("what is undefined keeps little of a long key", "[jinja]") {

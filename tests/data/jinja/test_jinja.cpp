@@ -179,6 +179,7 @@ TEST_CASE("a loop cycles through its arguments", "[jinja]") {
 TEST_CASE("a title's words begin behind what has no case", "[jinja]") {
   // str.title() of Python 3.11. The first has a letter that is upper case and maps to nothing.
   CHECK(render("{{ '𝔘ﬁ ﬁa'.title() }}") == "𝔘ﬁ Fia");
+  CHECK(render("{{ 'a\ufffdb'.title() }}") == "A\ufffdB");
   CHECK(render("{{ 'ªa ʰa ⓐa Ⅷa 🅰a 1a'.title() }}") == "ªa ʰa Ⓐa Ⅷa 🅰a 1A");
 }
 
