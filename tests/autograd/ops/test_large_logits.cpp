@@ -2,6 +2,7 @@
 #include <limits>
 #include <numbers>
 
+#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 
