@@ -62,7 +62,8 @@ TEST_CASE("every command completes its options, and does nothing else", "[comple
     const std::string command = all.substr(begin, all.find('\t', begin) - begin);
     if (command == "help" || command.starts_with("-")) continue;
     INFO(command);
-    CHECK_THAT(completed({command, "--help"}), Catch::Matchers::StartsWith("--help\tshow this text"));
+    CHECK_THAT(completed({command, "--help"}),
+               Catch::Matchers::StartsWith("--help\tshow this text"));
   }
 }
 
