@@ -5,6 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 // Which special tokens of a text are read: all, none, or all that cover no letter of the text.

@@ -59,7 +59,12 @@ std::optional<std::int64_t> begin_in(const fs::path& file, Links links) {
 bool names_begin(const ModelSettings& settings) {
   for (const auto& [name, bytes] : settings.files) {
     if (name == kChatTemplateFile) continue;
-    const Json json = parse_python_object(settings.folder / name, bytes);
+    Json json;
+    try {
+      json = parse_python_object(settings.folder / name, bytes);
+    } catch (const Error&) {  // settings need not make sense until they are used
+      continue;
+    }
     for (const char* key : {"bos_token", kBeginKey}) {
       if (!json.value(key, Json()).is_null()) return true;
     }

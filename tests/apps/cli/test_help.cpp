@@ -37,7 +37,8 @@ std::vector<std::string> commands() {
 }
 
 bool has_option(const std::string& command, const std::string& option) {
-  return (help_of(command, {"--help", "all"}) + " ").find(option + " ") != std::string::npos;
+  const std::string help = help_of(command, {"--help", "all"});
+  return help.find(" " + option + " ") != help.npos || help.find(" " + option + ",") != help.npos;
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ TEST_CASE("the field's words lead to options", "[help]") {
                                        {"gradient accumulation", "--gradient-accumulation-steps"},
                                        {"top-p", "--top-p X"},
                                        {"top_p", "--top-p X"},
-                                       {"vocabulary", "--tokenizer"},
+                                       {"vocabulary", "--vocab-size"},
                                        {"momentum", "--muon-momentum"}}));
   INFO(word);
   CHECK_THAT(help_of("help", {word}), ContainsSubstring(expected));

@@ -96,7 +96,7 @@ TEST_CASE("a run learns from a prepared folder of conversations as from their fi
     check_ended_well(chats.train("files", chats.files() + Args{"--tokenizer", "bpe:270"} + how));
     const Result r = chats.train("folder", Args{"--data", chats.folder / "data"} + how);
     check_ended_well(r);
-    CHECK_THAT(r.out, ContainsSubstring("bad lines left out") &&
+    CHECK_THAT(r.out, ContainsSubstring("1 bad line left out") &&
                           ContainsSubstring("conversations cut at a turn"));
     CHECK(chats.weights("files") == chats.weights("folder"));
     CHECK(told(chats.metrics("files")) == told(chats.metrics("folder")));

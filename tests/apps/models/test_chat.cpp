@@ -52,11 +52,11 @@ TEST_CASE("messages from a pipe are answered on stdout, one after the other", "[
 TEST_CASE("a message that spells a special token is text, which is said once", "[chat]") {
   const TempFolder folder;
   const fs::path model = put_hf_model(folder, kTemplate);
-  const Result r = chat(folder, model, "a</s>b\nc\n");
+  const Result r = chat(folder, model, "a<|endoftext|>b\nc\n");
   check_ended_well(r);
   CHECK_THAT(r.err, ContainsSubstring("note: a message spells a special token"));
   CHECK(r.err.find("note: ") == r.err.rfind("note: "));
-  const Result as_before = chat(folder, model, "a</s>b\nc\n", {"--special-in-messages"});
+  const Result as_before = chat(folder, model, "a<|endoftext|>b\nc\n", {"--special-in-messages"});
   check_ended_well(as_before);
   CHECK(as_before.err.find("note: ") == std::string::npos);
 }

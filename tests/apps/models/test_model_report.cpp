@@ -103,7 +103,7 @@ TEST_CASE("a page of models shows errors, what is missing, and any name", "[eval
   const std::vector<Json> models = {model("a<b&\xff", false), model("c", true)};
   const std::string html = evaluation::models_page(models);
   CHECK_THAT(html, ContainsSubstring("a&lt;b&amp;?") && ContainsSubstring("0.2500 ± 0.1250") &&
-                       ContainsSubstring("&lt;t&gt;: 3 items, 1 examples each") &&
+                       ContainsSubstring("&lt;t&gt;: 3 items, 1 example each") &&
                        ContainsSubstring("c: –"));
   CHECK_THAT(html, ContainsSubstring("d=\"M0 28h115.0\"") &&        // a quarter of 460
                        ContainsSubstring("d=\"M57.5 28H172.5\""));  // ± an eighth

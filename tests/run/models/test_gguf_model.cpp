@@ -6,7 +6,8 @@ using namespace tapegrad::testing;
 
 namespace {
 
-void check_is_golden_file(const run::TextModel& model, const fs::path& path) {
+void check_is_golden_file(run::TextModel model, const fs::path& path) {
+  model.gpt.rule_out({});  // transformers counts rows that stand for no token
   const SafeTensors expected = load_safetensors(path.string());
   const Tensor logits = model.gpt(expected.at("input_ids"));
   CHECK(difference(logits, expected.at("logits"), 1e-5, 3e-5) == "");

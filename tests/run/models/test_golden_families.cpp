@@ -57,8 +57,9 @@ TEST_CASE("families compute what transformers computes, whatever the cache", "[f
   for (const std::string& name : kFamilies) {
     INFO(name);
     const GoldenFamily golden(name);
-    const run::TextModel model = golden.load();
+    run::TextModel model = golden.load();
     check_computes(model, golden.expected);
+    model.gpt.rule_out({});  // transformers counts rows that stand for no token
     const Tensor &ids = golden.expected.at("input_ids"), &logits = golden.expected.at("logits");
     for (const auto& [type, most] :
          {std::pair(CacheType::f32, 2e-5), std::pair(CacheType::f16, 0.03)}) {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/run/models/formats/export.h"
@@ -295,10 +297,12 @@ TEST_CASE("added tokens that the model has no row for are text to it", "[hf]") {
   fs::copy_file(golden_file("hf_llama") / "model.safetensors", folder.temp / "model.safetensors");
   const std::int64_t rows = json::parse(TempFolder::get(folder.temp / "config.json"))["vocab_size"];
   json tokenizer = json::parse(TempFolder::get(folder.temp / "tokenizer.json"));
-  for (const char* content : {"<image>", "<end_of_image>"}) {
-    tokenizer["added_tokens"].push_back(
-        {{"id", rows + (content[1] == 'i' ? 0 : 1)}, {"content", content}, {"special", true}});
-  }
+  const auto add = [&](std::int64_t id, const std::string& content) {
+    tokenizer["added_tokens"].push_back({{"id", id}, {"content", content}, {"special", true}});
+  };
+  for (std::int64_t id = 401; id < rows; ++id) add(id, fmt::format("<{}>", id));
+  add(rows, "<image>");
+  add(rows + 1, "<end_of_image>");
   folder.temp.put("tokenizer.json", tokenizer.dump());
   const run::TextModel model = run::load(folder.path());
   CHECK(model.tokenizer.vocab_size() == rows);

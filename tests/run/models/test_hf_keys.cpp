@@ -86,7 +86,8 @@ void check_scores(const std::filesystem::path& folder, const std::string& golden
                   const std::string& name) {
   INFO(name);
   static const SafeTensors file = load_safetensors(golden_file("scores.safetensors").string());
-  const run::TextModel model = run::load(folder);
+  run::TextModel model = run::load(folder);
+  model.gpt.rule_out({});  // transformers counts rows that stand for no token
   const Tensor ids = expected_of(golden).at("input_ids").rows(0, 1);
   const Tensor& expected = file.at("model/" + name);
   CHECK(difference(model.gpt(ids), expected, 1e-5, 2e-5) == "");
