@@ -30,10 +30,10 @@ void check_chat(const EvaluateOptions& o, const cli::CommandLine& cli) {
 // Words that are models are taken, in any order with texts. If no model is given, the first word
 // should be one: opening it says why it is not.
 void take_models(EvaluateOptions& o) {
-  const auto texts = std::ranges::stable_partition(
-      o.paths, [](const std::string& path) { return path != "-" && run::is_model(path); });
-  o.models.insert(o.models.end(), o.paths.begin(), texts.begin());
-  o.paths.erase(o.paths.begin(), texts.begin());
+  const auto is_model = [](const std::string& path) { return path != "-" && run::is_model(path); };
+  const auto texts = std::stable_partition(o.paths.begin(), o.paths.end(), is_model);
+  o.models.insert(o.models.end(), o.paths.begin(), texts);
+  o.paths.erase(o.paths.begin(), texts);
   if (o.models.empty()) cli::take_model(o.models.emplace_back(), o.paths);
 }
 
