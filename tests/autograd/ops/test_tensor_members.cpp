@@ -35,7 +35,7 @@ TEST_CASE("gradients flow through clone, to, view and rows as in PyTorch", "[ten
   CHECK(slope_beside([](const Tensor& w) { return w.view({2, 3}); }) == 3);
   CHECK(slope_beside([](const Tensor& w) { return w.rows(0, 1); }) == 3);
   CHECK(slope_beside([](const Tensor& w) { return w.rows(1, 2); }) == 1);
-  CHECK(slope_beside([](const Tensor& w) { return w[{0}]; }) == 3);
+  CHECK(slope_beside([](const Tensor& w) { return w[0]; }) == 3);
 }
 
 TEST_CASE("a gradient ends at detach and where a TapePause lives", "[tensor_members]") {
