@@ -61,9 +61,11 @@ void check_job(const Job& job) {
 }
 
 void ask(int endpoint, const Json& body) {
-  const Asked asked{.model = served(), .id = "1", .new_seed = 1, .reply = [] {
-                      return std::make_unique<NoReply>();
-                    }};
+  const Asked asked{.model = served(),
+                    .id = "1",
+                    .new_seed = 1,
+                    .reply = [] { return std::make_unique<NoReply>(); },
+                    .look = [] {}};
   switch (endpoint) {
     case 0:
       return check_job(*completions(body, asked));
@@ -72,11 +74,11 @@ void ask(int endpoint, const Json& body) {
     case 2:
       return check_job(*embeddings(body, asked));
     case 3:
-      return static_cast<void>(tokenize(body, served()));
+      return static_cast<void>(tokenize(body, asked));
     case 4:
-      return static_cast<void>(detokenize(body, served()));
+      return static_cast<void>(detokenize(body, asked));
     default:
-      static_cast<void>(apply_template(body, served()));
+      static_cast<void>(apply_template(body, asked));
   }
 }
 
