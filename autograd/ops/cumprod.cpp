@@ -239,7 +239,8 @@ Tensor prod(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
           const T* from = in[0].template data<T>();
           T* out = y.mutable_data<T>();
           for_each_line(axis, [=](auto first, auto stride, auto count) {
-            const Scaled product = product_of_long_line(from + first, stride, count);
+            const T* line = count == 0 ? from : from + first;
+            const Scaled product = product_of_long_line(line, stride, count);
             out[first] = static_cast<T>(static_cast<double>(product));
           });
         });
