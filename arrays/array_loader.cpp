@@ -167,7 +167,7 @@ void ArrayLoader::set_state(std::string_view saved) {
   }
   check(cursor.next <= rows(), "[loader] saved state: row {} of {}", cursor.next, rows());
   check(cursor.epoch < INT64_MAX && (cursor.epoch > 0 || cursor.next == 0),
-        "[loader] saved state: row {} of pass {}", cursor.next, cursor.epoch);
+        "[loader] saved state: row {} of epoch {}", cursor.next, cursor.epoch);
   cursor.rng.set_state(rest);
   set_order(cursor);
   ahead_.reset();

@@ -15,12 +15,12 @@ namespace tapegrad::arrays {
 // The tensors of some rows: a batch, in the order in which the loader got the arrays.
 using Rows = std::vector<Tensor>;
 
-// Endless batches of rows of several arrays, pass after pass, such as inputs and targets:
+// Endless batches of rows of several arrays, epoch after epoch, such as inputs and targets:
 //   ArrayLoader loader({images, labels}, {.batch_size = 64}, Rng(1));
 //   const Rows batch = loader.next();  // images of (64, …), and labels of (64)
 //
 // With an Rng of Kind::torch, batches are those of PyTorch's DataLoader of a TensorDataset without
-// worker processes, as for data::EpochLoader: each pass draws a 63-bit number, from which
+// worker processes, as for data::EpochLoader: each epoch draws a 63-bit number, from which
 // the random numbers of `transform` follow here, and one that shuffles then draws the seed of its
 // permutation.
 class ArrayLoader {
@@ -28,9 +28,9 @@ class ArrayLoader {
   struct Options {
     std::int64_t batch_size = 1;
     bool shuffle = true;
-    bool drop_last = false;  // leave out the last batch of a pass if it is not full
+    bool drop_last = false;  // leave out the last batch of a epoch if it is not full
     // Makes something else of each batch: other types, augmented images. Random numbers come from
-    // the Rng that it gets, which follows from pass and batch alone. With `background` it runs on
+    // the Rng that it gets, which follows from epoch and batch alone. With `background` it runs on
     // another thread, so it may not touch what others change meanwhile.
     std::function<Rows(Rows, Rng&)> transform = {};
     // Makes the next batch on a thread of its own while the caller computes; the batches are the
@@ -47,7 +47,7 @@ class ArrayLoader {
   // Whatever `transform` throws is thrown here; then the loader stays before that batch.
   Rows next();
   std::int64_t batches_per_epoch() const;
-  // How many passes are complete.
+  // How many epochs are complete.
   std::int64_t epoch() const;
 
   // Everything that decides the next batches, as one line of ASCII; a run::Task keeps it in
@@ -59,9 +59,9 @@ class ArrayLoader {
  private:
   // What decides the next batches.
   struct Cursor {
-    std::int64_t epoch = 0;                           // passes that have begun
-    std::int64_t next = 0;                            // position of the next row in this pass
-    std::int64_t transform_seed = 0, order_seed = 0;  // of this pass
+    std::int64_t epoch = 0;                           // epochs that have begun
+    std::int64_t next = 0;                            // position of the next row in this epoch
+    std::int64_t transform_seed = 0, order_seed = 0;  // of this epoch
     Rng rng;
     std::shared_ptr<const std::vector<std::int64_t>> order = {};  // null: rows as they are
   };

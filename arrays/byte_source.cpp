@@ -61,8 +61,8 @@ ByteSource ByteSource::of_file(const std::filesystem::path& path) {
   return {path.string(), data::unpacked(std::move(whole), path.string()), kMostPacked * size};
 }
 
-ByteSource ByteSource::of_archive(const nn::StoredZip& zip, const std::string& entry) {
-  const nn::StoredZip::Place place = zip.place(entry);
+ByteSource ByteSource::of_archive(const StoredZip& zip, const std::string& entry) {
+  const StoredZip::Place place = zip.place(entry);
   const std::string name = fmt::format("{}: '{}'", zip.name(), entry);
   std::unique_ptr<data::Bytes> bytes =
       std::make_unique<FileRange>(zip.file(), name, place.begin, place.size);

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "tapegrad/autograd/formats/stored_zip.h"
 #include "tapegrad/autograd/tensor/shape.h"
 #include "tapegrad/data/corpus/unpack.h"
-#include "tapegrad/nn/formats/stored_zip.h"
 
 namespace tapegrad::arrays {
 
@@ -20,7 +20,7 @@ class ByteSource {
   // A file as it is, or unpacked if it is one of gzip.
   static ByteSource of_file(const std::filesystem::path& path);
   // A file of an archive, which must live as long.
-  static ByteSource of_archive(const nn::StoredZip& zip, const std::string& entry);
+  static ByteSource of_archive(const StoredZip& zip, const std::string& entry);
 
   const std::string& name() const { return name_; }
   // No more bytes than these can follow, whatever the file says of itself.

@@ -71,7 +71,7 @@ std::string header_of(const Tensor& tensor) {
 Tensor load_npy(const std::filesystem::path& path) { return read_array(ByteSource::of_file(path)); }
 
 std::map<std::string, Tensor> load_npz(const std::filesystem::path& path) {
-  const nn::StoredZip zip(path, true);
+  const StoredZip zip(path, true);
   std::uint64_t left = zip.file().size();  // else a few bytes could be the array of many names
   std::map<std::string, Tensor> tensors;
   for (const std::string& entry : zip.entries()) {
@@ -100,9 +100,9 @@ void save_npz(const std::filesystem::path& path, const NamedTensors& tensors) {
             .second;
     check(is_new, "{}: two tensors have the name '{}'", path.string(), name);
   }
-  std::vector<nn::ZipFile> views;
+  std::vector<ZipFile> views;
   for (const auto& [name, bytes] : files) views.push_back({name, bytes});
-  nn::write_stored_zip(path, views);
+  write_stored_zip(path, views);
 }
 
 }  // namespace tapegrad::arrays

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/tensor/tensor.h"
 
 namespace tapegrad::arrays {

@@ -6,7 +6,7 @@
 
 #include "tapegrad/autograd/finite.h"
 #include "tapegrad/autograd/profile.h"
-#include "tapegrad/autograd/recipe.h"
+#include "tapegrad/autograd/recomputation.h"
 
 namespace tapegrad {
 namespace {
@@ -71,8 +71,8 @@ class Recording {
     step_->add = std::move(options.add);
     if (checkable_) step_->input_tensors.assign(inputs_.begin(), inputs_.end());
     if (checkable_ || options.cheap) step_->forward = std::move(forward);
-    const auto recipe = options.cheap ? recipe_for(outputs[0]) : nullptr;
-    for (const auto& [tape, needs] : tapes_) tape->add(step_, inputs_, needs, recipe);
+    const auto recomputation = options.cheap ? recomputation_for(outputs[0]) : nullptr;
+    for (const auto& [tape, needs] : tapes_) tape->add(step_, inputs_, needs, recomputation);
   }
 
  private:
@@ -101,27 +101,27 @@ class Recording {
           name_);
   }
 
-  // Keeps a recipe, not the data, for each tensor that is the output of a cheap step.
+  // Keeps a recomputation, not the data, for each tensor that is the output of a cheap step.
   void use_recipes() {
     for (Saved::Kept& kept : saved().kept()) {
       for (const auto& [tape, needs] : tapes_) {
-        if (!kept.tensor.defined() || kept.recipe != nullptr) break;
-        kept.recipe = tape->recipe_of(kept.tensor);
-        if (kept.recipe != nullptr) kept.tensor = Tensor();
+        if (!kept.tensor.defined() || kept.recomputation != nullptr) break;
+        kept.recomputation = tape->recomputation_of(kept.tensor);
+        if (kept.recomputation != nullptr) kept.tensor = Tensor();
       }
     }
   }
 
   // Reads the inputs from what the step itself keeps.
-  std::shared_ptr<Recipe> recipe_for(const Tensor& output) const {
-    const auto recipe =
-        std::make_shared<Recipe>(name_, std::shared_ptr<Saved>(step_, &step_->saved),
-                                 inputs_.size(), [forward = step_->forward](Inputs in) {
-                                   Saved unused;
-                                   return forward(in, unused);
-                                 });
-    recipe->add(output);
-    return recipe;
+  std::shared_ptr<Recomputation> recomputation_for(const Tensor& output) const {
+    const auto recomputation =
+        std::make_shared<Recomputation>(name_, std::shared_ptr<Saved>(step_, &step_->saved),
+                                        inputs_.size(), [forward = step_->forward](Inputs in) {
+                                          Saved unused;
+                                          return forward(in, unused);
+                                        });
+    recomputation->add(output);
+    return recomputation;
   }
 
   std::string_view name_;
@@ -139,7 +139,7 @@ const Tensor& Saved::operator[](std::size_t i) const {
   check(i < kept_.size(), "[{}] the vjp reads tensor {} of {} that were kept", op_, i,
         kept_.size());
   const Kept& kept = kept_[i];
-  if (kept.recipe != nullptr) return kept.recipe->result(kept.place);
+  if (kept.recomputation != nullptr) return kept.recomputation->result(kept.place);
   if (kept.tensor.defined() && kept.tensor.version() != kept.version) {
     fail(
         "[{}] a tensor of shape {} that its gradient needs was changed after the op had run; clone "
@@ -151,7 +151,7 @@ const Tensor& Saved::operator[](std::size_t i) const {
 
 void Saved::forget_made() const {
   for (const Kept& kept : kept_) {
-    if (kept.recipe != nullptr) kept.recipe->forget(kept.place);
+    if (kept.recomputation != nullptr) kept.recomputation->forget(kept.place);
   }
 }
 

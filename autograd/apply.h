@@ -16,11 +16,11 @@ namespace tapegrad {
 // Element i is 1 if the gradient of input i is asked for, else 0.
 using Needs = InlineVector<std::uint8_t, 8>;
 
-class Recipe;
+class Recomputation;
 
-// The tensors that a forward keeps for its vjp; nothing else is kept. Each is a tensor or a recipe
-// for one (recipe.h), which the reader cannot tell apart. Reading a tensor that was written to in
-// the meantime is an error that names the op.
+// The tensors that a forward keeps for its vjp; nothing else is kept. Each is a tensor or a
+// recomputation for one (recomputation.h), which the reader cannot tell apart. Reading a tensor
+// that was written to in the meantime is an error that names the op.
 class Saved {
  public:
   // Keeps nothing: no tape is recording.
@@ -44,13 +44,14 @@ class Saved {
   struct Kept {
     Tensor tensor = {};
     std::uint32_t version = 0;
-    std::shared_ptr<Recipe> recipe = nullptr;  // in place of the tensor, with the place of its
-    std::size_t place = 0;                     // result
+    std::shared_ptr<Recomputation> recomputation =
+        nullptr;            // in place of the tensor, with the place of its
+    std::size_t place = 0;  // result
   };
   using AllKept = InlineVector<Kept, 2>;
   AllKept& kept() { return kept_; }
   const AllKept& kept() const { return kept_; }
-  // Frees what recipes have made for this step.
+  // Frees what recomputations have made for this step.
   void forget_made() const;
 
  private:
@@ -91,7 +92,7 @@ using AddVjp = std::function<void(const Tensor& dy, const Saved&, Tensor& sum)>;
 
 struct OpOptions {
   // The output costs little to compute again, and the op keeps its inputs anyway: first and in
-  // order, which is checked. Other ops that keep such an output get a recipe for it instead.
+  // order, which is checked. Other ops that keep such an output get a recomputation for it instead.
   bool cheap = false;
   // Used in place of the vjp where other uses of input 0 have left a gradient to add to, and no
   // tape records. It is there for the rows of a tied embedding, whose gradient as a tensor of its

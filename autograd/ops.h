@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/attention_ops.h"
-#include "tapegrad/autograd/loss_ops.h"
-#include "tapegrad/autograd/movement_ops.h"
+#include "tapegrad/autograd/ops/attention_ops.h"
+#include "tapegrad/autograd/ops/loss_ops.h"
+#include "tapegrad/autograd/ops/movement_ops.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/autograd/weight.h"
 #include "tapegrad/base/random.h"
@@ -237,7 +237,7 @@ struct MatmulOptions {
 };
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 // y = x·Wᵀ + b.  x (…, in), weight (out, in), bias (out) or undefined → (…, out). The gradient of x
-// by a packed weight is that by the unpacked matrix, as if x had not been rounded.
+// by a quantised weight is that by the dequantised matrix, as if x had not been rounded.
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias = {});
 // While one lives, linear() of its thread gives each row of x the bits that it has alone: which
 // other rows there are does not matter. For the newest tokens of several texts, see Gemm in gemm.h.

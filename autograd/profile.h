@@ -107,7 +107,7 @@ class ProfiledOp {
   void made(Inputs inputs, Inputs outputs);
   // Says that a vjp is of the op that made this.
   void is_of(std::uint64_t output);
-  // The op of this thread that runs multiplies by a packed matrix.
+  // The op of this thread that runs multiplies by a quantised matrix.
   static void multiplies_by(const void* matrix);
 
  private:

@@ -76,7 +76,8 @@ struct TapeRecord {
   std::vector<std::shared_ptr<Step>> steps;  // oldest first; freed steps are null
   std::vector<Needs> needs;  // of each step: which inputs' gradients this tape wants
   ResultIds results;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Recipe>> recipes;  // of results of cheap steps
+  std::unordered_map<std::uint64_t, std::shared_ptr<Recomputation>>
+      recomputations;  // of results of cheap steps
   // The tracked tensors that ops used and that are not results of recorded ops.
   std::unordered_map<std::uint64_t, Tensor> leaves;
 
@@ -88,11 +89,11 @@ struct TapeRecord {
     return results.contains(id) || leaves.find(id) != leaves.end();
   }
   Needs needs_of(Inputs inputs) const;
-  // The recipe for t as it is now, or null.
-  std::shared_ptr<Recipe> recipe_of(const Tensor& t) const;
-  // `recipe` makes the step's output; it may be null.
+  // The recomputation for t as it is now, or null.
+  std::shared_ptr<Recomputation> recomputation_of(const Tensor& t) const;
+  // `recomputation` makes the step's output; it may be null.
   void add(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needs,
-           const std::shared_ptr<Recipe>& recipe);
+           const std::shared_ptr<Recomputation>& recomputation);
 };
 
 // A thread's live tapes, oldest first; those before `first_active` are paused. Null: ended.

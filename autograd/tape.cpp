@@ -8,7 +8,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
-#include "tapegrad/autograd/recipe.h"
+#include "tapegrad/autograd/recomputation.h"
 
 namespace tapegrad {
 namespace {
@@ -193,7 +193,7 @@ void walk(TapeRecord& tape, GradientMap& grads, bool keep, const std::vector<Nee
     run_vjp(tape, i, needs[i], grads, wanted);
     after_step(i);
     if (keep) continue;
-    if (!tape.recipes.empty()) tape.recipes.erase(step->outputs[0].id);
+    if (!tape.recomputations.empty()) tape.recomputations.erase(step->outputs[0].id);
     step.reset();
   }
 }
@@ -211,13 +211,13 @@ Needs TapeRecord::needs_of(Inputs inputs) const {
   return result;
 }
 
-std::shared_ptr<Recipe> TapeRecord::recipe_of(const Tensor& t) const {
-  const auto it = recipes.find(t.id());
-  return it != recipes.end() && it->second->makes(t) ? it->second : nullptr;
+std::shared_ptr<Recomputation> TapeRecord::recomputation_of(const Tensor& t) const {
+  const auto it = recomputations.find(t.id());
+  return it != recomputations.end() && it->second->makes(t) ? it->second : nullptr;
 }
 
 void TapeRecord::add(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needed,
-                     const std::shared_ptr<Recipe>& recipe) {
+                     const std::shared_ptr<Recomputation>& recomputation) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& t = inputs[i];
     if (needed[i] && !results.contains(t.id())) leaves.emplace(t.id(), t);
@@ -227,7 +227,7 @@ void TapeRecord::add(const std::shared_ptr<Step>& step, Inputs inputs, const Nee
   }
   steps.push_back(step);
   needs.push_back(needed);
-  if (recipe != nullptr) recipes.emplace(step->outputs[0].id, recipe);
+  if (recomputation != nullptr) recomputations.emplace(step->outputs[0].id, recomputation);
 }
 
 Tape::Tape(TapeOptions options) : record_(std::make_unique<TapeRecord>()) {

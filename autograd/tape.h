@@ -37,7 +37,7 @@ struct BackwardOptions {
 };
 
 struct TapeRecord;        // a tape's record; internal, see step.h
-class RunningCheckpoint;  // a running checkpoint; internal, see recipe.h
+class RunningCheckpoint;  // a running checkpoint; internal, see recomputation.h
 
 // Records, from its construction to its end, each op of this thread that works on a tracked tensor:
 // a parameter (requires_grad), a watched tensor, or the result of a recorded op. Steps are kept in

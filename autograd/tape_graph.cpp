@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "tapegrad/autograd/module_names.h"
-#include "tapegrad/autograd/recipe.h"
+#include "tapegrad/autograd/recomputation.h"
 #include "tapegrad/base/error.h"
 
 namespace tapegrad {
@@ -71,7 +71,7 @@ class Builder {
 
   void count_kept(const Step& step, TapeGraph::Op& op) {
     for (const Saved::Kept& kept : step.saved.kept()) {
-      if (kept.recipe != nullptr) ++op.made_again;
+      if (kept.recomputation != nullptr) ++op.made_again;
     }
     for_each_held(step, [&](const Tensor& t) {
       const bool parameter = t.requires_grad() || names_.count(t.id()) > 0;

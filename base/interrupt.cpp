@@ -29,8 +29,8 @@ void on_signal(int signal) {
 }
 
 // While oneDNN multiplies, the stack pointer of the thread may point to the end of a buffer in the
-// heap, which its kernels use for packed matrices (seen in 2.6.3, with AVX-512). A handler on that
-// "stack" would overwrite whatever lies before the buffer.
+// heap, which its kernels use for quantised matrices (seen in 2.6.3, with AVX-512). A handler on
+// that "stack" would overwrite whatever lies before the buffer.
 void use_another_stack_for_handlers() {
   alignas(64) static std::byte memory[64 << 10];
   const stack_t stack{.ss_sp = memory, .ss_flags = 0, .ss_size = sizeof memory};

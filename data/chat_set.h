@@ -25,8 +25,8 @@ inline std::int64_t counted_targets(const ChatTokens& chat, ChatLoss loss) {
 }
 
 // Conversations of several files, one after the other, and which of their tokens are answers. A
-// pass has each conversation of a file as often as the weight says: with 2 twice; with 0.5 half of
-// them, drawn anew for each pass.
+// epoch has each conversation of a file as often as the weight says: with 2 twice; with 0.5 half of
+// them, drawn anew for each epoch.
 class ChatSet {
  public:
   struct File {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/text/number_text.h"
 
 namespace tapegrad::data {

@@ -187,7 +187,7 @@ bool EpochLoader::at_end() const {
 }
 
 bool EpochLoader::ended_pass(std::int64_t batches) const {
-  // Either this pass is complete, or it began within these batches, after a complete one.
+  // Either this epoch is complete, or it began within these batches, after a complete one.
   return begun_ && (at_end() || next_ < batches * options_.batch_size);
 }
 
@@ -214,7 +214,7 @@ void EpochLoader::set_state(std::string_view saved) {
   expect(seed.has_value());
   behind_space();
   const std::int64_t next = *window;
-  check(next >= -1 && next <= windows(), "[loader] saved state: window {} of a pass of {} windows",
+  check(next >= -1 && next <= windows(), "[loader] saved state: window {} of a epoch of {} windows",
         next, windows());
   Rng rng(0);
   rng.set_state(rest);

@@ -38,7 +38,7 @@ PackedBatches::PackedBatches(std::shared_ptr<const ChatSet> set, const Options& 
   }
   Rng trial(0);
   check(!conversations_of_pass(trial).empty(),
-        "[packing] the weights leave no conversation to a pass");
+        "[packing] the weights leave no conversation to a epoch");
 }
 
 std::vector<std::int64_t> PackedBatches::conversations_of_pass(Rng& rng) const {
@@ -51,7 +51,7 @@ std::vector<std::int64_t> PackedBatches::conversations_of_pass(Rng& rng) const {
   return chosen;
 }
 
-void PackedBatches::begin_pass(std::uint64_t seed) {
+void PackedBatches::begin_epoch(std::uint64_t seed) {
   seed_ = seed;
   next_ = 0;
   begun_ = true;
@@ -96,7 +96,7 @@ void PackedBatches::begin_pass(std::uint64_t seed) {
 }
 
 std::int64_t PackedBatches::next_row() {
-  if (next_ >= rows()) begin_pass(seed_behind_);
+  if (next_ >= rows()) begin_epoch(seed_behind_);
   return next_++;
 }
 
@@ -129,7 +129,7 @@ void PackedBatches::fill(Batch& batch, std::int64_t b, std::int64_t row) const {
 
 std::int64_t PackedBatches::begin_batch() {
   const bool ended = !options_.shuffle && next_ >= rows();
-  if (!begun_ || ended) begin_pass(begun_ ? seed_behind_ : seed_of(rng_));
+  if (!begun_ || ended) begin_epoch(begun_ ? seed_behind_ : seed_of(rng_));
   return options_.shuffle ? options_.batch_size : std::min(options_.batch_size, rows() - next_);
 }
 
@@ -140,7 +140,7 @@ Batch PackedBatches::next() {
   batch.targets.assign(size, kIgnoredTarget);
   batch.document_starts.assign(size, 0);
   for (std::int64_t b = 0; b < batch.B; ++b) {
-    const std::int64_t row = next_row();  // before fill() reads the pass that it may begin
+    const std::int64_t row = next_row();  // before fill() reads the epoch that it may begin
     fill(batch, b, row);
   }
   return batch;
@@ -183,7 +183,7 @@ std::vector<std::int64_t> PackedBatches::counted(std::int64_t batches) const {
 std::int64_t PackedBatches::batches_per_epoch() const {
   if (begun_) return (rows() + options_.batch_size - 1) / options_.batch_size;
   PackedBatches first = *this;
-  first.begin_pass(0);
+  first.begin_epoch(0);
   return first.batches_per_epoch();
 }
 
@@ -216,10 +216,10 @@ void PackedBatches::set_state(std::string_view saved) {
   Rng rng(0);
   rng.set_state(rest);
   PackedBatches changed = *this;
-  const bool same_pass = begun_ && *row >= 0 && *seed == seed_;
-  if (!same_pass) changed.begun_ = false;
-  if (!same_pass && *row >= 0) changed.begin_pass(*seed);
-  check(*row >= -1 && *row <= changed.rows(), "[packing] saved state: row {} of a pass of {} rows",
+  const bool same_epoch = begun_ && *row >= 0 && *seed == seed_;
+  if (!same_epoch) changed.begun_ = false;
+  if (!same_epoch && *row >= 0) changed.begin_epoch(*seed);
+  check(*row >= -1 && *row <= changed.rows(), "[packing] saved state: row {} of a epoch of {} rows",
         *row, changed.rows());
   changed.next_ = std::max<std::int64_t>(*row, 0);
   changed.seed_ = *seed;

@@ -64,7 +64,7 @@ std::vector<Block> make_blocks(const Params& p, const DecoderConfig& c) {
 
 Embedding make_positions(const Params& p, const DecoderConfig& c) {
   if (c.position_kind() != Positions::learned) return {};
-  return {p.unpacked() / decoder_names(c).positions, c.block_size, c.n_embd};
+  return {p.unquantized() / decoder_names(c).positions, c.block_size, c.n_embd};
 }
 
 // The head: of its own, or on the token embedding. Then its draws replace the embedding's, as where
@@ -247,7 +247,7 @@ Tensor Decoder::states(const Tensor& ids, std::span<KVCache* const> caches) cons
   const TapePause pause;
   Tensor x = embed(ids, caches);
   std::optional<BatchInvariant> apart;
-  if (all_packed() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
+  if (all_quantized() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
   const Tensor x0 = normed_embedding(x);
   for (std::size_t i = 0; i < h.size(); ++i) x = h[i](h[i].entry(x, x0), CachedLayer(caches, i));
   if (ngrams.exists()) append_tokens(caches, ids);
@@ -258,11 +258,11 @@ Tensor Decoder::last_logits(const Tensor& ids, std::span<KVCache* const> caches)
   const TapePause pause;
   const Tensor last = last_position(states(ids, caches));
   std::optional<BatchInvariant> apart;
-  if (all_packed() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
+  if (all_quantized() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
   return logits_of(last);
 }
 
-bool Decoder::all_packed() const {
+bool Decoder::all_quantized() const {
   const auto apart = [](std::initializer_list<const Linear*> layers) {
     return std::all_of(layers.begin(), layers.end(),
                        [](const Linear* layer) { return !layer->weight.defined(); });

@@ -6,8 +6,8 @@
 
 #include "tapegrad/nn/decoder_config.h"
 #include "tapegrad/nn/generation/kv_cache.h"
+#include "tapegrad/nn/layers/ngram_embedding.h"
 #include "tapegrad/nn/multi_head_attention.h"
-#include "tapegrad/nn/ngram_embedding.h"
 
 namespace tapegrad::nn {
 
@@ -128,8 +128,8 @@ struct Decoder {
   void rule_out(std::span<const std::int32_t> tokens);
 
   // True if the bits of a position never depend on what else is computed beside it, whatever the
-  // pieces are that a text is read in: all matrices are packed.
-  bool all_packed() const;
+  // pieces are that a text is read in: all matrices are quantised.
+  bool all_quantized() const;
 
   // True if what a cache holds can move to other positions. With learned positions, it cannot.
   bool can_move() const { return config.position_kind() != Positions::learned; }

@@ -1,6 +1,6 @@
 #include "tapegrad/nn/layers.h"
 
-#include "tapegrad/autograd/packed/packed_products.h"
+#include "tapegrad/autograd/quantized/quantized_products.h"
 
 namespace tapegrad::nn {
 
@@ -23,16 +23,16 @@ Tensor Linear::with_adapters(const Tensor& x, const Tensor& y) const {
 }
 
 std::vector<Tensor> outputs_of(const Tensor& x, std::initializer_list<const Linear*> layers) {
-  std::vector<WeightAndBias> packed;
+  std::vector<WeightAndBias> quantized;
   std::vector<Tensor> outputs;
   for (const Linear* layer : layers) {
-    if (layer->weight.packed) packed.push_back({layer->weight, layer->bias});
+    if (layer->weight.quantized) quantized.push_back({layer->weight, layer->bias});
   }
-  if (packed.size() != layers.size()) {
+  if (quantized.size() != layers.size()) {
     for (const Linear* layer : layers) outputs.push_back((*layer)(x));
     return outputs;
   }
-  outputs = packed::products(x, packed);
+  outputs = quantized::products(x, quantized);
   std::size_t i = 0;
   for (const Linear* layer : layers) {
     outputs[i] = layer->with_adapters(x, outputs[i]);

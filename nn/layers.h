@@ -39,7 +39,7 @@ struct Linear {
   // y, which the layer's own weights make of x, with what its adapters add.
   Tensor with_adapters(const Tensor& x, const Tensor& y) const;
 };
-// The outputs of several layers for one x. If they are packed, threads share out all of them
+// The outputs of several layers for one x. If they are quantised, threads share out all of them
 // together.
 std::vector<Tensor> outputs_of(const Tensor& x, std::initializer_list<const Linear*> layers);
 

@@ -19,7 +19,7 @@ StepMemory measure(const DryRun& dry, const Params& params, const std::function<
                    const BytesKept& kept, const Update& update) {
   StepMemory memory;
   memory.weights = bytes_of(params.tensors());
-  for (const auto& [name, matrix] : params.packed_matrices()) {
+  for (const auto& [name, matrix] : params.quantized_matrices()) {
     memory.weights += static_cast<double>(matrix->bytes());
   }
   memory.gradients = bytes_of(params.parameters());

@@ -49,7 +49,7 @@ StepMemory measure(const DryRun& dry, const Params& params, const std::function<
 // The first function makes the model, the second the loss of one batch. Batches made before the
 // call do not count. The contents of ids do not matter. Without `kept`, the optimiser keeps
 // nothing; without `update`, an update needs no memory beside what is kept. `make_params` makes the
-// store of parameters, in which packed matrices count as weights: a store of a source reads
+// store of parameters, in which quantised matrices count as weights: a store of a source reads
 // nothing here.
 template <class MakeModel, class LossOf>
 StepMemory measure_step(const std::function<Params()>& make_params, const MakeModel& make_model,

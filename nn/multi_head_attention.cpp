@@ -125,13 +125,13 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, Rng
   return maybe_dropout(c_proj(attention(q, k, v, config.n_head, options)), config.out_dropout, rng);
 }
 
-Memory MultiHeadAttention::remember(const Tensor& memory) const {
+CrossCache MultiHeadAttention::cache_keys_values(const Tensor& memory) const {
   check_crosses();
   return {W_key(memory), W_value(memory)};
 }
 
-Tensor MultiHeadAttention::recall(const Tensor& x, const Memory& kept,
-                                  const Tensor& padding) const {
+Tensor MultiHeadAttention::cross_attend(const Tensor& x, const CrossCache& kept,
+                                        const Tensor& padding) const {
   return c_proj(attention(W_query(x), kept.keys, kept.values, config.n_head,
                           {.causal = false, .key_padding_mask = padding, .scores = config.scores}));
 }

@@ -33,7 +33,7 @@ struct AttentionConfig {
 };
 
 // The keys and values (B, S, C) of a sequence that others attend to.
-struct Memory {
+struct CrossCache {
   Tensor keys, values;
 };
 
@@ -67,8 +67,8 @@ struct MultiHeadAttention {
   // Attention of x to `memory` (B, S, C). Needs separate_qkv, and neither causal, rope nor qk_norm.
   Tensor operator()(const Tensor& x, const Tensor& memory, Rng* rng, const Tensor& padding) const;
   // The keys and values that the last one makes of a memory, and that attention with them.
-  Memory remember(const Tensor& memory) const;
-  Tensor recall(const Tensor& x, const Memory& kept, const Tensor& padding) const;
+  CrossCache cache_keys_values(const Tensor& memory) const;
+  Tensor cross_attend(const Tensor& x, const CrossCache& kept, const Tensor& padding) const;
 
  private:
   struct QKV {

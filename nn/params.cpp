@@ -32,10 +32,10 @@ struct Params::Store {
   DType dtype = DType::f32;
   Precision precision = Precision::full;
   NamedTensors parameters, tensors;
-  std::set<std::string> names, read;          // of the model; of the source
-  std::optional<const StoredType*> packs_as;  // null: as stored
-  bool packs_exactly = false;
-  PackedMatrices packed;
+  std::set<std::string> names, read;              // of the model; of the source
+  std::optional<const StoredType*> quantizes_as;  // null: as stored
+  bool quantizes_exactly = false;
+  QuantizedMatrices quantized;
   LoraOptions lora;
   Rng* adapters_rng = nullptr;      // null: adapters are made as other parameters are
   std::vector<std::string> layers;  // linear ones that could have an adapter
@@ -118,34 +118,34 @@ StoredTensor Params::stored_matrix(const std::string& name, const Shape& shape,
 }
 
 Weight Params::weight(const std::string& name, const Shape& shape, const Init& init) const {
-  if (!store_->packs_as || !may_pack_) return {parameter(name, shape, init), precision()};
+  if (!store_->quantizes_as || !may_quantize_) return {parameter(name, shape, init), precision()};
   check(store_->names.insert(prefix_ + name).second, "parameter '{}' is asked for twice",
         prefix_ + name);
   const StoredTensor stored = stored_matrix(prefix_ + name, shape, init);
-  const StoredType* as = *store_->packs_as == nullptr ? &stored.type() : *store_->packs_as;
-  if (!PackedMatrix::can_pack(*as, shape[1])) as = &stored_type(DType::f32);
-  const auto packed = std::make_shared<const PackedMatrix>(stored, *as);
-  store_->packed.emplace_back(prefix_ + name, packed);
-  return store_->packs_exactly ? Weight::exactly(packed, precision()) : Weight(packed);
+  const StoredType* as = *store_->quantizes_as == nullptr ? &stored.type() : *store_->quantizes_as;
+  if (!QuantizedMatrix::can_quantize(*as, shape[1])) as = &stored_type(DType::f32);
+  const auto quantized = std::make_shared<const QuantizedMatrix>(stored, *as);
+  store_->quantized.emplace_back(prefix_ + name, quantized);
+  return store_->quantizes_exactly ? Weight::exactly(quantized, precision()) : Weight(quantized);
 }
 
-void Params::pack(const StoredType* as, bool exact) const {
+void Params::quantize(const StoredType* as, bool exact) const {
   check(store_->source != nullptr || store_->rng != nullptr,
-        "there is nothing to pack in a store of shapes");
+        "there is nothing to quantise in a store of shapes");
   check(store_->dtype == DType::f32 && (exact || store_->precision == Precision::full),
-        "only matrices of f32 can be packed");
-  store_->packs_as = as;
-  store_->packs_exactly = exact;
+        "only matrices of f32 can be quantised");
+  store_->quantizes_as = as;
+  store_->quantizes_exactly = exact;
 }
-bool Params::packs_exactly() const { return store_->packs_exactly; }
+bool Params::quantizes_exactly() const { return store_->quantizes_exactly; }
 
-Params Params::unpacked() const {
+Params Params::unquantized() const {
   Params plain = *this;
-  plain.may_pack_ = false;
+  plain.may_quantize_ = false;
   return plain;
 }
 
-const Params::PackedMatrices& Params::packed_matrices() const { return store_->packed; }
+const Params::QuantizedMatrices& Params::quantized_matrices() const { return store_->quantized; }
 
 Tensor Params::obtain(const std::string& name, const Shape& shape,
                       const std::function<Tensor()>& make, bool anew) const {
@@ -271,13 +271,13 @@ void Params::redraw(Tensor parameter, const Init& init) const {
 const NamedTensors& Params::parameters() const { return store_->parameters; }
 const NamedTensors& Params::tensors() const { return store_->tensors; }
 const NamedTensors& Params::checkpoint_tensors() const {
-  return packs_exactly() ? parameters() : tensors();
+  return quantizes_exactly() ? parameters() : tensors();
 }
 
 std::int64_t Params::count() const { return elements_of(parameters()); }
 std::int64_t Params::total_count() const {
   std::int64_t count = elements_of(tensors());
-  for (const auto& [name, matrix] : store_->packed) count += matrix->shape().numel();
+  for (const auto& [name, matrix] : store_->quantized) count += matrix->shape().numel();
   return count;
 }
 

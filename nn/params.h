@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/packed/packed_matrix.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
+#include "tapegrad/autograd/quantized/quantized_matrix.h"
 #include "tapegrad/autograd/weight.h"
 #include "tapegrad/nn/init.h"
 #include "tapegrad/nn/name_map.h"
@@ -56,7 +56,8 @@ class Params {
   // The parameter `name`, which requires_grad. Errors: the name was asked for already; the source
   // has no such tensor, or one of another shape.
   Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
-  // The weight of a linear layer or an embedding: a parameter, or packed by a store that packs.
+  // The weight of a linear layer or an embedding: a parameter, or quantised by a store that
+  // quantises.
   Weight weight(const std::string& name, const Shape& shape, const Init& init) const;
   // A tensor that is saved with the model but not trained. It is made by `make` unless the store
   // has a source or shapes only; then it has the dtype of the parameters.
@@ -66,17 +67,18 @@ class Params {
   // and keeps the values of the last. Does nothing in a store that draws nothing.
   void redraw(Tensor parameter, const Init& init) const;
 
-  // From now on, matrices are packed as this type; null stands for the type that the source has. A
-  // matrix whose rows its blocks do not fill, or that is stored as a type without a packed form,
-  // becomes one of f32. They are not among parameters() and tensors(). With `exact`, for training,
-  // layers multiply as Weight::exact says, in precision(). Error unless the store is of f32,
-  // has values, and is exact or multiplies in f32.
-  void pack(const StoredType* as, bool exact = false) const;
-  bool packs_exactly() const;
+  // From now on, matrices are quantised as this type; null stands for the type that the source has.
+  // A matrix whose rows its blocks do not fill, or that is stored as a type without a quantised
+  // form, becomes one of f32. They are not among parameters() and tensors(). With `exact`, for
+  // training, layers multiply as Weight::exact says, in precision(). Error unless the store is of
+  // f32, has values, and is exact or multiplies in f32.
+  void quantize(const StoredType* as, bool exact = false) const;
+  bool quantizes_exactly() const;
   // The same store for an embedding that stays a tensor, as that of positions.
-  Params unpacked() const;
-  using PackedMatrices = std::vector<std::pair<std::string, std::shared_ptr<const PackedMatrix>>>;
-  const PackedMatrices& packed_matrices() const;
+  Params unquantized() const;
+  using QuantizedMatrices =
+      std::vector<std::pair<std::string, std::shared_ptr<const QuantizedMatrix>>>;
+  const QuantizedMatrices& quantized_matrices() const;
 
   // From now on, each linear layer that a target names gets an adapter (lora.h), and adapters alone
   // are trained. With `anew`, adapters are drawn from that generator, not read from the source; it
@@ -104,12 +106,12 @@ class Params {
   const NamedTensors& parameters() const;
   // Parameters, frozen ones and buffers.
   const NamedTensors& tensors() const;
-  // The tensors of a checkpoint: tensors(). A store that packs for training does not have the
+  // The tensors of a checkpoint: tensors(). A store that quantises for training does not have the
   // matrices as tensors: there they stay in the file that they are from, with all that is not
   // trained.
   const NamedTensors& checkpoint_tensors() const;
   std::int64_t count() const;        // elements of parameters()
-  std::int64_t total_count() const;  // elements of tensors() and packed_matrices()
+  std::int64_t total_count() const;  // elements of tensors() and quantized_matrices()
   // For the end of a model's constructor. Error, naming the tensors, if the source holds some that
   // nobody asked for; or if a target of adapt() names no layer.
   void check_all_used() const;
@@ -130,7 +132,7 @@ class Params {
 
   std::shared_ptr<Store> store_;
   std::string prefix_;
-  bool may_adapt_ = true, may_pack_ = true;
+  bool may_adapt_ = true, may_quantize_ = true;
 };
 
 }  // namespace tapegrad::nn

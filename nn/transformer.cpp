@@ -102,11 +102,11 @@ Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const Pad
       [&](const Tensor& normed) { return cross_attn(normed, memory, rng, masks.source); }, rng);
 }
 
-Tensor DecoderLayer::step(const Tensor& x, CachedLayer seen, const Memory& memory,
+Tensor DecoderLayer::step(const Tensor& x, CachedLayer seen, const CrossCache& memory,
                           const Tensor& source_padding) const {
   return sublayers(
       x, [&](const Tensor& normed) { return attn(normed, seen); },
-      [&](const Tensor& normed) { return cross_attn.recall(normed, memory, source_padding); },
+      [&](const Tensor& normed) { return cross_attn.cross_attend(normed, memory, source_padding); },
       nullptr);
 }
 

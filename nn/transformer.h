@@ -83,7 +83,7 @@ struct DecoderLayer {
                     Rng* rng) const;
   // The same for the position (B, 1, C) that follows those in `seen`, to which it is added.
   // `memory` has the keys and values that cross_attn makes of the source.
-  Tensor step(const Tensor& x, CachedLayer seen, const Memory& memory,
+  Tensor step(const Tensor& x, CachedLayer seen, const CrossCache& memory,
               const Tensor& source_padding) const;
 
  private:

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 
 namespace tapegrad::optim {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/optim/parameter_groups.h"
 
 namespace tapegrad::optim {

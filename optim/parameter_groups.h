@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/optim/optimizer_list.h"
 
 namespace tapegrad::optim {

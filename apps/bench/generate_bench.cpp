@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tapegrad/apps/bench/generate_ops.h"
-#include "tapegrad/autograd/packed/read_rate.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/autograd/quantized/read_rate.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/median.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/stopwatch.h"
@@ -29,7 +29,7 @@ double cache_bytes_per_step(const nn::Decoder& model, const GenerateBenchOptions
 // "49 q8_0, 1 f32", or "q8_0" if all are
 std::string types_of(const nn::Params& params) {
   std::map<std::string_view, int> counts;
-  for (const auto& [name, matrix] : params.packed_matrices()) ++counts[matrix->type().name];
+  for (const auto& [name, matrix] : params.quantized_matrices()) ++counts[matrix->type().name];
   std::vector<std::string> parts;
   for (const auto& [type, count] : counts) {
     parts.push_back(counts.size() == 1 ? std::string(type) : fmt::format("{} {}", count, type));
@@ -103,7 +103,7 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
                  {"cache", names_of(type)[static_cast<std::size_t>(type)]},
                  {"cache_bytes", cache},
                  {"threads", num_threads()},
-                 {"kernels", packed_kernels()},
+                 {"kernels", quantized_kernels()},
                  {"batch", o.batch},
                  {"prompt_tokens", o.prompt},
                  {"prompt_tokens_per_second", prompt_rate},
@@ -121,7 +121,7 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
       "threads, "
       "{} kernels\n",
       name, types_of(params), weights / 1e6, cache / 1e6,
-      names_of(type)[static_cast<std::size_t>(type)], num_threads(), packed_kernels());
+      names_of(type)[static_cast<std::size_t>(type)], num_threads(), quantized_kernels());
   fmt::print("prompt: {} × {} tokens in {:.3f} s: {} tok/s\n", o.batch, o.prompt, times.prompt,
              grouped(static_cast<std::int64_t>(prompt_rate)));
   fmt::print("text: {} × {} tokens, the median step {:.2f} ms: {:.1f} tok/s\n", o.batch, o.tokens,

@@ -19,8 +19,9 @@ struct GenerateBenchOptions {
   bool json = false;
 };
 
-// Prints how fast a packed model reads prompts of random tokens and writes texts, and how near that
-// comes to the rate at which memory can be read. Error if prompt and text do not fit the model.
+// Prints how fast a quantised model reads prompts of random tokens and writes texts, and how near
+// that comes to the rate at which memory can be read. Error if prompt and text do not fit the
+// model.
 void bench_generate(const nn::Decoder& model, const nn::Params& params, const std::string& name,
                     const GenerateBenchOptions& options);
 

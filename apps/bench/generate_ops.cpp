@@ -104,7 +104,7 @@ GenerateOps::GenerateOps(const nn::Decoder& model) {
   for (std::size_t i = 0; i < kNames.size(); ++i) rows_[i].name = kNames[i];
   const auto note = [&](Kind kind, std::initializer_list<const nn::Linear*> layers) {
     for (const nn::Linear* layer : layers) {
-      if (layer->weight.packed) kinds_[layer->weight.packed.get()] = kind;
+      if (layer->weight.quantized) kinds_[layer->weight.quantized.get()] = kind;
     }
   };
   for (const nn::Block& block : model.h) {

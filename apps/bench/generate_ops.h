@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/profile.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/nn/generation/generation.h"
 
 namespace tapegrad::bench {
@@ -35,7 +35,7 @@ class GenerateOps {
   std::vector<Row> rows(std::int64_t texts) const;
   double threads_seconds(std::int64_t texts) const;  // per token
 
-  std::unordered_map<const void*, std::size_t> kinds_;  // of the model's packed matrices
+  std::unordered_map<const void*, std::size_t> kinds_;  // of the model's quantised matrices
   std::array<Row, 12> rows_ = {};                       // by kind
   std::int64_t steps_ = 0;
   double seconds_ = 0;

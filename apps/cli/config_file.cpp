@@ -7,7 +7,7 @@
 
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/run/folder/config_json.h"
 

@@ -7,8 +7,8 @@
 #include "tapegrad/apps/bench/step_bench.h"
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
-#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/nn/generation/broken_logits.h"
@@ -59,7 +59,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("trace", o.step.trace, "write a trace of all steps of bench ops, for ui.perfetto.dev",
       {.value = "FILE"});
   cli.group("Of generate");
-  cli.choice("weights", o.weights, run::packed_weights(),
+  cli.choice("weights", o.weights, run::quantized_weights(),
              "how weights lie in memory: converted to a type, or as the files have them");
   cli("batch", o.generate.batch, "texts side by side", {.least = 1, .most = 1024});
   cli("prompt", o.generate.prompt, "tokens of each prompt", {.least = 1, .most = 1 << 30});
@@ -117,16 +117,16 @@ void time_generation(const Options& o) {
     check(path_exists(o.config),
           "'{}' is no configuration, and there is no such model; see tapegrad bench --help",
           o.config);
-    const run::TextModel model = run::load_packed(run::open_model(o.config), o.weights);
-    sampling::note_other_types(run::packed_type(o.weights), model.params);
+    const run::TextModel model = run::load_quantized(run::open_model(o.config), o.weights);
+    sampling::note_other_types(run::quantized_type(o.weights), model.params);
     return nn::naming_model(
         o.config, [&] { bench::bench_generate(model.gpt, model.params, o.config, o.generate); });
   }
   Rng rng(1337);
   const nn::Params params(rng);
-  params.pack(run::packed_type(o.weights));
+  params.quantize(run::quantized_type(o.weights));
   const nn::Decoder model(params, c->model);
-  sampling::note_other_types(run::packed_type(o.weights), params);
+  sampling::note_other_types(run::quantized_type(o.weights), params);
   bench::bench_generate(model, params, o.config, o.generate);
 }
 

@@ -1,8 +1,8 @@
 #include "tapegrad/apps/chat/talk.h"
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
-#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
@@ -41,7 +41,7 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
       "LoRA adapters beside the model's weights: a folder of PEFT's, a GGUF, or a run with "
       "--lora-rank",
       {.value = "PATH"});
-  cli.choice("weights", o.weights, run::packed_weights(),
+  cli.choice("weights", o.weights, run::quantized_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
   cli("prompt", o.prompts,
       "message to answer, in place of stdin; may be repeated, in one conversation",
@@ -141,8 +141,8 @@ int chat_with(ChatCall& o) {
   const std::vector<std::string> prompts = prompts_of(o);
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
-  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
-  sampling::note_other_types(run::packed_type(o.weights), model.params);
+  const run::TextModel model = run::load_quantized(std::move(opened), o.weights);
+  sampling::note_other_types(run::quantized_type(o.weights), model.params);
   if (source) {
     o.chat.chat_template = data::ChatTemplate(
         std::move(*source), run::special_token_texts(model.settings, model.tokenizer));

@@ -1,7 +1,7 @@
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
-#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/apps/inspect/tape_picture.h"
 #include "tapegrad/apps/inspect/views.h"
 #include "tapegrad/apps/sample/held_types.h"
@@ -47,7 +47,7 @@ std::optional<Options> parse(const cli::Call& call) {
       "LoRA adapters beside the model's weights: a folder of PEFT's, a GGUF, or a run with "
       "--lora-rank",
       {.value = "PATH"});
-  cli.choice("weights", o.weights, run::packed_weights(),
+  cli.choice("weights", o.weights, run::quantized_weights(),
              "how weights lie in memory: converted to a type, or as the files have them");
   cli("text", o.text, "text that the model reads; - is stdin", {.value = "TEXT|-"});
   cli.alias("-m", "--model");
@@ -114,8 +114,8 @@ Reading read(const Options& o, const std::string& text) {
   const std::int64_t most = inspect::most_tokens(opened.config);
   const auto step = step_of(*opened.weights);
   run::TextModel model = o.weights == "f32" ? run::load(std::move(opened))
-                                            : run::load_packed(std::move(opened), o.weights);
-  sampling::note_other_types(run::packed_type(o.weights), model.params);
+                                            : run::load_quantized(std::move(opened), o.weights);
+  sampling::note_other_types(run::quantized_type(o.weights), model.params);
   std::vector<data::Token> tokens = model.tokens_of(text);
   const std::int64_t all = std::ssize(tokens);
   tokens.erase(tokens.begin(), tokens.end() - std::min(most, all));

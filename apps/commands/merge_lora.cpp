@@ -5,11 +5,11 @@
 
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
-#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/cli/training/compute.h"
+#include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/models/formats/export.h"
 
 namespace tapegrad {
@@ -86,7 +86,7 @@ class RoundingError {
 
   void add(const std::string& name, const Tensor& merged) {
     if (merged.rank() != 2) return;
-    const StoredType& type = nn::gguf_row_type(type_, merged.dim(1));
+    const StoredType& type = gguf_row_type(type_, merged.dim(1));
     Tensor rounded = Tensor::empty(merged.shape());
     std::vector<std::byte> bytes(
         static_cast<std::size_t>(merged.numel() / type.block * type.block_bytes));

@@ -1,7 +1,7 @@
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
-#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/sample/sampler.h"
 #include "tapegrad/base/file.h"
@@ -41,7 +41,7 @@ std::optional<Options> parse(const cli::Call& call) {
       "LoRA adapters beside the model's weights: a folder of PEFT's, a GGUF, or a run with "
       "--lora-rank",
       {.value = "PATH"});
-  cli.choice("weights", o.weights, run::packed_weights(),
+  cli.choice("weights", o.weights, run::quantized_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
   cli("prompt", o.prompts,
       "text to continue; may be repeated [<|endoftext|> or, for a tokenizer without it, a line "
@@ -95,14 +95,15 @@ std::optional<Options> parse(const cli::Call& call) {
       "0.27 of the memory, which changes texts a little [f16 where weights are stored in less than "
       "f32, else f32]");
   cli("lookup", o.sample.generate.lookup,
-      "guess up to N tokens at a time from what the text has already, and check them in one pass: "
-      "the same text, faster where it repeats itself; 0: off",
+      "speculative decoding: propose up to N tokens at a time from what the text has already, and "
+      "check them in one pass: the same text, faster where it repeats itself; 0: off",
       {.least = 0, .most = static_cast<double>(nn::kMostLookup)});
   cli("draft", o.draft,
-      "a smaller model with the same tokens, which guesses --draft-tokens tokens at a time, to be "
-      "checked in one pass: the same text, faster if it guesses well",
+      "speculative decoding: a smaller model with the same tokens proposes --draft-tokens tokens "
+      "at a "
+      "time, which are checked in one pass: the same text, faster if it proposes well",
       {.value = "MODEL"});
-  cli("draft_tokens", o.sample.generate.draft_tokens, "how many tokens --draft guesses at a time",
+  cli("draft_tokens", o.sample.generate.draft_tokens, "how many tokens --draft proposes at a time",
       {.least = 1, .most = static_cast<double>(nn::kMostLookup)});
   cli("context", o.sample.generate.context,
       "of a text longer than the model's block_size, exact: the model reads all of its last part "
@@ -215,13 +216,13 @@ int sample(Options o) {
   const std::string file = stored.name(), held = sampling::held_types(stored);
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
   o.sample.generate.mask = mask_of(o, opened.tokenizer);
-  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
+  const run::TextModel model = run::load_quantized(std::move(opened), o.weights);
   std::optional<run::TextModel> draft;
-  if (small) draft.emplace(run::load_packed(*std::exchange(small, {}), run::kStored));
+  if (small) draft.emplace(run::load_quantized(*std::exchange(small, {}), run::kStored));
   o.sample.generate.draft = draft ? &draft->gpt : nullptr;
   // Behind the errors of reading the weights, which stand alone.
   if (!held.empty()) print_error(fmt::format("{} holds {}\n", cli::printable(file), held));
-  sampling::note_other_types(run::packed_type(o.weights), model.params);
+  sampling::note_other_types(run::quantized_type(o.weights), model.params);
   sampling::Sampler sampler(model, o.sample, o.seed);
   return nn::naming_model(o.model, [&] {
     if (o.interactive) {

@@ -6,8 +6,8 @@
 
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
-#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/serve/followed_model.h"
 #include "tapegrad/apps/serve/model_server.h"
@@ -49,7 +49,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
-  cli.choice("weights", o.weights, run::packed_weights(),
+  cli.choice("weights", o.weights, run::quantized_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
   cli("name", o.name, "name of the model for clients [the last name of its path]");
   cli("lora", o.lora,
@@ -189,7 +189,7 @@ std::vector<serve::NamedModel> names_of(const Options& o) {
 run::TextModel load(const Options& o) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
   for (const std::string& lora : o.lora) run::offer_adapter(opened, named_path(lora).second);
-  return run::load_packed(std::move(opened), o.weights);
+  return run::load_quantized(std::move(opened), o.weights);
 }
 
 std::size_t longest_token(const data::Tokenizer& tokenizer) {
@@ -213,7 +213,7 @@ int serve_model(Options o) {
     fixed.emplace(load(o));
   }
   const run::TextModel& model = followed ? followed->model() : *fixed;
-  sampling::note_other_types(run::packed_type(o.weights), model.params);
+  sampling::note_other_types(run::quantized_type(o.weights), model.params);
   if (!o.bounds.cache) o.bounds.cache = nn::usual_cache(model.params);
   serve::EnginePlan plan = serve::plan_engine(model.gpt.config, o.bounds);
   plan.engine.model = o.model;

@@ -66,7 +66,7 @@ std::optional<EvaluateOptions> parse_options(const cli::Call& call) {
       "LoRA adapters beside the model's weights: a folder of PEFT's, a GGUF, or a run with "
       "--lora-rank",
       {.value = "PATH"});
-  cli.choice("weights", o.weights, run::packed_weights(),
+  cli.choice("weights", o.weights, run::quantized_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
   cli("beside_f32", o.beside_f32,
       "also say what computing with short weights costs: how far the predictions are from those of "

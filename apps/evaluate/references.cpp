@@ -46,14 +46,14 @@ References references_of(const ReferenceOptions& o, const run::OpenedModel& mode
                                  ? "computing with the weights as stored"
                                  : fmt::format("--weights {}, rounding included", o.weights);
     all.push_back({"f32", fmt::format("beside f32 (the cost of {}{})", cost, and_cache),
-                   run::load_packed(model, "f32")});
+                   run::load_quantized(model, "f32")});
   }
   if (against) {
     all.push_back(
         {kAgainst,
          fmt::format("against {} (the cost of rounding{}, if this model was made from it)",
                      cli::printable(*o.against), and_cache),
-         run::load_packed(std::move(*against))});
+         run::load_quantized(std::move(*against))});
   }
   return all;
 }
@@ -61,7 +61,7 @@ References references_of(const ReferenceOptions& o, const run::OpenedModel& mode
 std::string comparison_lines(const References& references, const run::TextLoss& here) {
   std::string lines;
   for (std::size_t i = 0; i < references.size(); ++i) {
-    const run::Comparison& other = here.beside[i];
+    const run::Comparison& other = here.comparisons[i];
     lines += fmt::format(
         "{}: perplexity {:.4f} there, {:.4f} here ({:+.3f} %); mean KL divergence {:.3g} nats; the "
         "same likeliest token for {:.2f} %\n",
@@ -74,7 +74,7 @@ std::string comparison_lines(const References& references, const run::TextLoss& 
 void add_comparisons(Json& json, const ReferenceOptions& o, const References& references,
                      const run::TextLoss& here) {
   for (std::size_t i = 0; i < references.size(); ++i) {
-    const run::Comparison& other = here.beside[i];
+    const run::Comparison& other = here.comparisons[i];
     Json& compared = json[references[i].key] = {{"loss", other.loss},
                                                 {"perplexity", other.perplexity},
                                                 {"divergence", other.divergence},

@@ -177,8 +177,8 @@ struct Examinee {
 
   // What it has when an error ends it stays in `results`.
   void evaluate(ItemFile& file, std::vector<TaskResult>& results) {
-    const run::TextModel loaded = run::load_packed(std::move(model), weights);
-    sampling::note_other_types(run::packed_type(weights), loaded.params);
+    const run::TextModel loaded = run::load_quantized(std::move(model), weights);
+    sampling::note_other_types(run::quantized_type(weights), loaded.params);
     evaluate_tasks({loaded, cache, ends_of(loaded.tokenizer, chat)}, questions, file, results);
   }
 };

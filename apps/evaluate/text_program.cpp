@@ -72,11 +72,11 @@ std::optional<Evaluation> run_text(const EvaluateOptions& o, run::OpenedModel op
   const bool isolates = o.isolate_documents.value_or(opened.isolates_documents);
   run::WindowOptions windows = windows_of(o, opened);
   const References references = references_of(o.references(), opened, windows.block_size);
-  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
+  const run::TextModel model = run::load_quantized(std::move(opened), o.weights);
   for (const Reference& other : references) {
-    windows.beside.push_back(other.model ? &other.model->gpt : &model.gpt);
+    windows.compared.push_back(other.model ? &other.model->gpt : &model.gpt);
   }
-  sampling::note_other_types(run::packed_type(o.weights), model.params);
+  sampling::note_other_types(run::quantized_type(o.weights), model.params);
   const bool is_chat = !o.chat.empty();
   const run::Text text = run::read_text({.paths = is_chat ? o.chat : o.paths,
                                          .field = o.field,

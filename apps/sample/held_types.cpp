@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "tapegrad/autograd/packed/packed_matrix.h"
+#include "tapegrad/autograd/quantized/quantized_matrix.h"
 #include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/models/other_types.h"
@@ -35,7 +35,7 @@ std::string held_types(const TensorSource& weights) {
 void note_other_types(const StoredType* asked, const nn::Params& params) {
   if (asked == nullptr) return;
   run::TypeCounts matrices;
-  for (const auto& [name, matrix] : params.packed_matrices()) ++matrices[&matrix->type()];
+  for (const auto& [name, matrix] : params.quantized_matrices()) ++matrices[&matrix->type()];
   const std::string others = run::other_types(*asked, matrices);
   if (!others.empty()) print_error(fmt::format("--weights {}: {}\n", asked->name, others));
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "tapegrad/autograd/packed/read_rate.h"
+#include "tapegrad/autograd/quantized/read_rate.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/terminal.h"
@@ -86,10 +86,10 @@ void SamplePrinter::rate(const nn::GenerationCost& cost) const {
   std::string line;
   if (cost.prompt_tokens > 0) {
     line = fmt::format("{} read, {} tok/s; ", counted(cost.prompt_tokens, "token"),
-                       per_second(cost.prompt_tokens, cost.prompt_seconds));
+                       per_second(cost.prompt_tokens, cost.prefill_seconds));
   }
   line += fmt::format("the first token after {:.2f} s; {} in {:.2f} s", *first_token_,
-                      counted(tokens_, "token"), cost.prompt_seconds + cost.seconds);
+                      counted(tokens_, "token"), cost.prefill_seconds + cost.seconds);
   if (cost.tokens > 0) line += fmt::format(": {} tok/s", per_second(cost.tokens, cost.seconds));
   constexpr double kLong = 1;  // seconds: finding out takes as long as four tokens
   const auto weights = nn::read_by_pass(model_.gpt, model_.params);

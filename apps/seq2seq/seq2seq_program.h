@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/apps/cli/training_call.h"
+#include "tapegrad/apps/cli/training/training_call.h"
 #include "tapegrad/apps/seq2seq/pair_data.h"
 #include "tapegrad/run/models/model.h"
 

@@ -73,7 +73,7 @@ std::string metrics_of(const EngineState& s) {
          metric("prompt_tokens_reused_total", "counter",
                 "Tokens of prompts whose keys and values were there.",
                 number(s.cost.reused_tokens)) +
-         metric("prompt_seconds_total", "counter", "Time that this took.", s.cost.prompt_seconds) +
+         metric("prompt_seconds_total", "counter", "Time that this took.", s.cost.prefill_seconds) +
          metric("tokens_total", "counter", "Tokens that were made after the first of each text.",
                 number(s.cost.tokens)) +
          metric("token_seconds_total", "counter", "Time that this took.", s.cost.seconds) +

@@ -7,7 +7,7 @@
 #include "tapegrad/apps/tokenizer/tokenizer_words.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"

@@ -1,6 +1,6 @@
 #include "tapegrad/autograd/check/op_cases.h"
-#include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/autograd/ops/cumprod.h"
 
 namespace tapegrad {

@@ -1,5 +1,5 @@
 #include "tapegrad/autograd/check/op_cases.h"
-#include "tapegrad/autograd/image_ops.h"
+#include "tapegrad/autograd/ops/image_ops.h"
 
 namespace tapegrad {
 namespace {

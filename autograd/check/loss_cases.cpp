@@ -1,6 +1,6 @@
 #include "tapegrad/autograd/check/op_cases.h"
-#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/head_ops.h"
 
 namespace tapegrad {
 namespace {

@@ -1,10 +1,10 @@
 #include <utility>
 
 #include "tapegrad/autograd/check/op_cases.h"
-#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/packed/packed_matrix.h"
-#include "tapegrad/autograd/packed/packed_products.h"
+#include "tapegrad/autograd/ops/head_ops.h"
+#include "tapegrad/autograd/quantized/quantized_matrix.h"
+#include "tapegrad/autograd/quantized/quantized_products.h"
 
 namespace tapegrad {
 namespace {
@@ -45,16 +45,16 @@ void add_packed(Cases& cases) {
   const auto weight = [](std::int64_t out, std::int64_t in) {
     Rng rng(1);
     const StoredTensor numbers(Tensor::randn({out, in}, rng), "W");
-    return std::make_shared<const PackedMatrix>(numbers, stored_type(DType::f32));
+    return std::make_shared<const QuantizedMatrix>(numbers, stored_type(DType::f32));
   };
   const auto w = weight(5, 4), v = weight(2, 4);
   const Cases lines = {
-      {"packed_linear", {{2, 3, 4}, {5}}, normal, [=](In x) { return linear(x[0], w, x[1]); }},
-      {"packed_linear", {{0, 4}}, normal, [=](In x) { return linear(x[0], w); }},
-      {"packed_linear(two)", {{3, 4}, {5}}, normal,
+      {"quantized_linear", {{2, 3, 4}, {5}}, normal, [=](In x) { return linear(x[0], w, x[1]); }},
+      {"quantized_linear", {{0, 4}}, normal, [=](In x) { return linear(x[0], w); }},
+      {"quantized_linear(two)", {{3, 4}, {5}}, normal,
        [=](In x) {
          const std::vector<WeightAndBias> two = {{w, x[1]}, {v}};
-         return concat(packed::products(x[0], two), 1);
+         return concat(quantized::products(x[0], two), 1);
        }},
       {"linear_log_probs, packed", {{0, 4}}, normal,
        [=](In x) { return linear_log_probs(x[0], w, Tensor::zeros({0}, DType::i32)); }},

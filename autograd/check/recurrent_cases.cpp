@@ -1,5 +1,5 @@
 #include "tapegrad/autograd/check/op_cases.h"
-#include "tapegrad/autograd/recurrent_ops.h"
+#include "tapegrad/autograd/ops/recurrent_ops.h"
 
 namespace tapegrad {
 

@@ -2,7 +2,7 @@
 #include <numbers>
 
 #include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops/many_factors.h"
+#include "tapegrad/autograd/ops/factor_products.h"
 #include "tapegrad/autograd/ops/unary.h"
 
 namespace tapegrad {

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/image_ops.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/number_rules.h"
 

@@ -1,5 +1,5 @@
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/recipe.h"
+#include "tapegrad/autograd/recomputation.h"
 
 namespace tapegrad {
 
@@ -17,7 +17,7 @@ Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs
     return again.take_made();
   };
   const RunningCheckpoint first(
-      log, std::make_shared<Recipe>("checkpoint", from, inputs.size(), run_again));
+      log, std::make_shared<Recomputation>("checkpoint", from, inputs.size(), run_again));
   return f(inputs, rng);
 }
 

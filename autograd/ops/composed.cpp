@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "tapegrad/autograd/composed_ops.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
 
 namespace tapegrad {
 

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/loss_rows.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/number_rules.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/image_ops.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops/image_ops.h"
 
 namespace tapegrad {
 

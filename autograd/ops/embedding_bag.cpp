@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "tapegrad/autograd/composed_ops.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/autograd/ops/ids.h"
 
 namespace tapegrad {

@@ -5,7 +5,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/many_factors.h"
+#include "tapegrad/autograd/ops/factor_products.h"
 
 namespace tapegrad {
 namespace {

@@ -3,9 +3,9 @@
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/packed/packed_matrix.h"
-#include "tapegrad/autograd/packed/packed_products.h"
 #include "tapegrad/autograd/profile.h"
+#include "tapegrad/autograd/quantized/quantized_matrix.h"
+#include "tapegrad/autograd/quantized/quantized_products.h"
 
 namespace tapegrad {
 namespace {
@@ -33,9 +33,9 @@ void run_linear(Inputs in, Precision precision, Tensor& y) {
 }  // namespace
 
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
-  if (weight.packed != nullptr) {
+  if (weight.quantized != nullptr) {
     const WeightAndBias one{weight, bias};
-    return packed::products(x, {&one, 1})[0];
+    return quantized::products(x, {&one, 1})[0];
   }
   check(weight.rank() == 2 && x.rank() >= 1 && x.dim(-1) == weight.dim(1),
         "[linear] x {} does not fit weight {} (out, in)", x.shape(), weight.shape());
@@ -67,9 +67,9 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
 }
 
 Tensor embedding(const Weight& weight, const Tensor& ids) {
-  if (weight.packed != nullptr) {
+  if (weight.quantized != nullptr) {
     const ProfiledOp profiled("embedding", false);  // rows() is no op
-    return weight.packed->rows(ids);
+    return weight.quantized->rows(ids);
   }
   check(weight.rank() == 2, "[embedding] the weight must be (V, C), not {}", weight.shape());
   return gather_rows(weight, ids);

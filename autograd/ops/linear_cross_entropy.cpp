@@ -1,10 +1,10 @@
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/kernels/chunked_loss.h"
 #include "tapegrad/autograd/kernels/distillation_rows.h"
 #include "tapegrad/autograd/ops/fused.h"
-#include "tapegrad/autograd/packed/exact_products.h"
-#include "tapegrad/autograd/packed/packed_matrix.h"
+#include "tapegrad/autograd/ops/head_ops.h"
+#include "tapegrad/autograd/quantized/exact_products.h"
+#include "tapegrad/autograd/quantized/quantized_matrix.h"
 
 namespace tapegrad {
 namespace {
@@ -75,22 +75,22 @@ struct Head {
     static_cast<Tensor&>(weight) = {};
   }
   std::int64_t classes(Inputs in) const {
-    return weight.packed ? weight.packed->out() : in[1].dim(0);
+    return weight.quantized ? weight.quantized->out() : in[1].dim(0);
   }
   Tensor logits(Inputs in) const {
-    if (weight.packed) return softcap(linear(in[0], weight), cap);
+    if (weight.quantized) return softcap(linear(in[0], weight), cap);
     return softcap(linear(in[0], {in[1], weight.precision}), cap);
   }
 };
 
-// x (N, C) by a packed weight (V, C), for a ChunkedLoss. Makes the gradient of x if `out` has a
+// x (N, C) by a quantised weight (V, C), for a ChunkedLoss. Makes the gradient of x if `out` has a
 // tensor for it.
-class PackedHead {
+class QuantizedHead {
  public:
-  PackedHead(const Tensor& x, const Weight& weight, Gradients& out)
+  QuantizedHead(const Tensor& x, const Weight& weight, Gradients& out)
       : x_(x), weight_(weight), dx_(out.x.defined() ? out.x.mutable_data<float>() : nullptr) {}
 
-  std::int64_t classes() const { return weight_.packed->out(); }
+  std::int64_t classes() const { return weight_.quantized->out(); }
   bool differentiates() const { return dx_ != nullptr; }
 
   void logits(std::int64_t first, std::int64_t n, float* to) const {
@@ -98,14 +98,14 @@ class PackedHead {
       const std::int64_t channels = x_.dim(1);
       const Operand<float> rows(x_.data<float>() + first * channels, n, channels, channels,
                                 weight_.precision);
-      return packed::multiply(rows, n, *weight_.packed, weight_.precision, false, to);
+      return quantized::multiply(rows, n, *weight_.quantized, weight_.precision, false, to);
     }
     const Tensor made = linear(x_.rows(first, first + n), weight_);
     std::copy_n(made.data<float>(), made.numel(), to);
   }
   void add_gradients(std::int64_t first, std::int64_t n, const float* of_logits) const {
-    packed::multiply_back(of_logits, n, *weight_.packed, weight_.precision, false,
-                          dx_ + first * x_.dim(1));
+    quantized::multiply_back(of_logits, n, *weight_.quantized, weight_.precision, false,
+                             dx_ + first * x_.dim(1));
   }
 
  private:
@@ -125,11 +125,11 @@ double run_chunks(Inputs in, RowLoss row_loss, const Head& how, const Needs& nee
     return ChunkedLoss<T, decltype(head), RowLoss>(head, row_loss, how.cap)
         .run(x.dim(0), kLossChunk);
   };
-  if (!how.weight.packed) return run(TensorHead<T>(x, in[1], how.weight.precision, out));
+  if (!how.weight.quantized) return run(TensorHead<T>(x, in[1], how.weight.precision, out));
   if constexpr (std::is_same_v<T, float>) {
-    return run(PackedHead(x, how.weight, out));
+    return run(QuantizedHead(x, how.weight, out));
   } else {  // for checks
-    const Tensor unpacked = how.weight.packed->unpacked().to(DType::f64);
+    const Tensor unpacked = how.weight.quantized->dequantized().to(DType::f64);
     return run(TensorHead<T>(x, unpacked, Precision::full, out));
   }
 }
@@ -173,8 +173,8 @@ Tensor distillation_of(Inputs in, const Targets& targets, const Head& how, const
 // The matrix to multiply by: the classes of the head, or an error.
 std::int64_t checked_classes(std::string_view op, const Tensor& x, const Weight& weight,
                              const Tensor& targets, double cap) {
-  const DType dtype = weight.packed ? x.dtype() : weight.dtype();
-  const Shape shape = weight.packed ? weight.packed->shape() : weight.shape();
+  const DType dtype = weight.quantized ? x.dtype() : weight.dtype();
+  const Shape shape = weight.quantized ? weight.quantized->shape() : weight.shape();
   check(shape.rank() == 2 && x.rank() >= 1 && x.dim(-1) == shape[1] &&
             targets.shape() == x.shape().without(-1) && x.dtype() == dtype,
         "[{}] x {} {}, weight {} {} (classes, channels) and targets {} do not fit together", op,

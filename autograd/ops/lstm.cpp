@@ -4,7 +4,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops/fused.h"
 #include "tapegrad/autograd/ops/recurrent_cells.h"
-#include "tapegrad/autograd/recurrent_ops.h"
+#include "tapegrad/autograd/ops/recurrent_ops.h"
 
 namespace tapegrad {
 namespace {

@@ -7,7 +7,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/wide_math.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/many_factors.h"
+#include "tapegrad/autograd/ops/factor_products.h"
 
 namespace tapegrad {
 namespace {

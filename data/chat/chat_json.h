@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 
 namespace tapegrad::data {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/chat/chat_json.h"
 #include "tapegrad/data/jinja/template.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/chat/chat_json.h"
 

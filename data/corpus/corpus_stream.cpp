@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/corpus/json_lines.h"
 #include "tapegrad/data/corpus/text_file.h"
 

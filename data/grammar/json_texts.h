@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/grammar/byte_terms.h"
 
 namespace tapegrad::data {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/jinja/run.h"
 #include "tapegrad/data/jinja/value.h"
 

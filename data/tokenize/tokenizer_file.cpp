@@ -3,8 +3,8 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
-#include "tapegrad/base/python_json.h"
+#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/python_json.h"
 #include "tapegrad/data/tokenize/end_tokens_file.h"
 #include "tapegrad/data/tokenize/hf/hf_export.h"
 #include "tapegrad/data/tokenize/hf/hf_file.h"

@@ -133,7 +133,7 @@ DecoderState::DecoderState(const Transformer& model, const Tensor& source, const
   seen_.resize(rows.size());
   const Tensor memory = model.encode(source, padding);
   for (const DecoderLayer& layer : model.decoder.h) {
-    const Memory kept = layer.cross_attn.remember(memory);
+    const CrossCache kept = layer.cross_attn.cache_keys_values(memory);
     memory_.push_back({rows_of(kept.keys, rows), rows_of(kept.values, rows)});
   }
   if (!padding.defined()) return;

@@ -50,8 +50,8 @@ class DecoderState {
   const Transformer& model_;
   const int copies_;
   Tensor padding_;
-  std::vector<Memory> memory_;  // of the sources, for each layer
-  std::vector<KVCache> seen_;   // of the targets
+  std::vector<CrossCache> memory_;  // of the sources, for each layer
+  std::vector<KVCache> seen_;       // of the targets
 };
 
 }  // namespace tapegrad::nn

@@ -41,8 +41,8 @@ void check_bias(const GenerateOptions& options, std::int64_t vocab_size) {
 std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params) {
   std::vector<std::span<const std::byte>> memory;
   const std::string ngrams = std::string(decoder_names(model.config).ngrams) + ".";
-  for (const auto& [name, matrix] : params.packed_matrices()) {
-    const bool looked_up = !model.config.tied && matrix == model.wte.weight.packed;
+  for (const auto& [name, matrix] : params.quantized_matrices()) {
+    const bool looked_up = !model.config.tied && matrix == model.wte.weight.quantized;
     if (!looked_up && name.rfind(ngrams, 0) != 0) memory.push_back(matrix->memory());
   }
   return memory;
@@ -56,7 +56,7 @@ std::uint64_t bytes_of(const std::vector<std::span<const std::byte>>& memory) {
 
 CacheType usual_cache(const Params& params) {
   std::uint64_t bytes = 0, weights = 0;
-  for (const auto& [name, matrix] : params.packed_matrices()) {
+  for (const auto& [name, matrix] : params.quantized_matrices()) {
     bytes += matrix->bytes();
     weights += static_cast<std::uint64_t>(matrix->out() * matrix->in());
   }
@@ -68,7 +68,7 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
 }
 
 Generation::Generation(const Decoder& model, const GenerationLimits& limits)
-    : model_(model), limits_(limits), batch_invariant_(model.all_packed()) {
+    : model_(model), limits_(limits), batch_invariant_(model.all_quantized()) {
   check(limits.max_sequences >= 1, "max_sequences must be at least 1, not {}",
         limits.max_sequences);
   check(limits.max_positions.value_or(0) >= 0, "max_positions must not be negative, as {} is",

@@ -20,9 +20,9 @@ struct GenerationLimits {
   std::optional<std::int64_t> max_positions = {};
   // How keys and values are stored. Shorter ones round, and so change texts a little.
   CacheType cache = CacheType::f32;
-  // The most tokens that one step reads of prompts, and of windows of texts beyond block_size, all
-  // together; the other sequences wait meanwhile. Sequences that have something to read take turns.
-  // [all of them, or, of a packed model, kPromptChunk, and kPromptChunkBeside
+  // The most tokens of prompts that one step prefills, and reads of windows of texts beyond
+  // block_size, all together; the other sequences wait meanwhile. Sequences that have something to
+  // read take turns. [all of them, or, of a quantised model, kPrefillChunk, and kPrefillChunkBeside
   // while other texts go on]
   std::optional<std::int64_t> prompt_chunk = {};
   // The most positions of which keys and values stay when their sequences are removed, for prompts
@@ -30,23 +30,23 @@ struct GenerationLimits {
   // max_positions is what may be kept. [that]
   std::optional<std::int64_t> kept_positions = {};
 };
-inline constexpr std::int64_t kPromptChunk = 512, kPromptChunkBeside = 128;
+inline constexpr std::int64_t kPrefillChunk = 512, kPrefillChunkBeside = 128;
 
-// The cost of the steps so far. A step that reads prompts and writes counts for both, by the time
+// The cost of the steps so far. A step that prefills and writes counts for both, by the time
 // of each.
 struct GenerationCost {
   std::int64_t prompt_tokens = 0, tokens = 0;  // read of prompts; made after the first of each text
   std::int64_t reused_tokens = 0;  // of prompts, which others had read: not among prompt_tokens
-  double prompt_seconds = 0, seconds = 0;
+  double prefill_seconds = 0, seconds = 0;
   std::int64_t passes = 0;  // over the newest tokens of all texts together
   double pass_seconds = 0;  // of these alone
 };
-// The packed matrices that a pass reads: all but an embedding, of which it reads rows, unless it is
-// the head, too. None of a model that is not packed.
+// The quantised matrices that a pass reads: all but an embedding, of which it reads rows, unless it
+// is the head, too. None of a model that is not quantised.
 std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params);
 std::uint64_t bytes_of(const std::vector<std::span<const std::byte>>& memory);
-// How keys and values are best stored where nobody says how: as f16 beside packed weights that are
-// shorter than f32, which are rounded much more than that; otherwise as f32.
+// How keys and values are best stored where nobody says how: as f16 beside quantised weights that
+// are shorter than f32, which are rounded much more than that; otherwise as f32.
 CacheType usual_cache(const Params& params);
 // Bytes of keys and values that a cache has for each position.
 std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType type = CacheType::f32);
@@ -63,11 +63,12 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType typ
 // model's own weights, and keys and values with those of the same adapter alone.
 //
 // A sequence becomes, to the bit, the text that it becomes alone with the same generator, whatever
-// others run beside it and whatever the number of threads. If all matrices are packed, the bits do
-// not depend on how its prompt is cut into pieces either. Then prompts share what they begin with:
-// a sequence goes on behind the keys and values of the longest beginning that a sequence here, or a
-// removed one, has read; if another one is reading a longer one, it waits for that. Otherwise what
-// is read in several pieces gives the same logits up to rounding, and nothing is shared.
+// others run beside it and whatever the number of threads. If all matrices are quantised, the bits
+// do not depend on how its prompt is cut into pieces either. Then prompts share what they begin
+// with: a sequence goes on behind the keys and values of the longest beginning that a sequence
+// here, or a removed one, has read; if another one is reading a longer one, it waits for that.
+// Otherwise what is read in several pieces gives the same logits up to rounding, and nothing is
+// shared.
 //
 // Memory follows the tokens that there are: keys and values lie in pages, which sequences share
 // (CachedPage in cached_page.h). All the same, add() sets the positions aside that a text may
@@ -95,7 +96,7 @@ class Generation {
   // True if add() has room for a prompt of so many tokens.
   bool has_room(std::int64_t prompt_tokens, const GenerateOptions& options) const;
 
-  // Gives each running sequence a token, several if lookup or a draft guessed right, or reads
+  // Gives each running sequence a token, several if lookup or a draft proposed right ones, or reads
   // a piece of its prompt. False if none was running.
   // After an Error, the next call computes again what this one was to; a text that has shifted may
   // go on in another way, since what it had seen of the tokens that it dropped is lost.
@@ -165,9 +166,9 @@ class Generation {
   std::vector<Sequence*> next_to_read(bool others);
   void score_prompt(RunningText& text, const Tensor& states, std::int64_t first) const;
   Tensor read_alone(Sequence& s) const;
-  std::vector<Tensor> read_apart(std::span<Sequence* const> sequences) const;
-  void read_apart(std::span<Sequence* const> sequences, double& seconds,
-                  std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const;
+  std::vector<Tensor> prefill_apart(std::span<Sequence* const> sequences) const;
+  void prefill_apart(std::span<Sequence* const> sequences, double& seconds,
+                     std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const;
   Tensor read_newest(std::span<Sequence* const> sequences) const;
   std::vector<Tensor> read(std::vector<Sequence*>& ready);
   void choose(const Ready& ready) const;

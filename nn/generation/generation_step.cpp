@@ -47,7 +47,7 @@ std::int64_t Generation::unread(const Sequence& s) const {
 
 // Those whose turn it is to read, and how much. `others`: whether there are texts that go on.
 std::vector<Generation::Sequence*> Generation::next_to_read(bool others) {
-  const std::int64_t chunk = others ? kPromptChunkBeside : kPromptChunk;
+  const std::int64_t chunk = others ? kPrefillChunkBeside : kPrefillChunk;
   std::int64_t left = limits_.prompt_chunk.value_or(batch_invariant_ ? chunk : INT64_MAX);
   std::vector<Sequence*> next;
   const auto take = [&](auto begin, auto end) {
@@ -118,7 +118,7 @@ Tensor Generation::read_newest(std::span<Sequence* const> sequences) const {
 
 // read_alone() of each of these sequences. Enough of them keep all threads busy with one each,
 // which is faster than sharing out the loops of small products.
-std::vector<Tensor> Generation::read_apart(std::span<Sequence* const> sequences) const {
+std::vector<Tensor> Generation::prefill_apart(std::span<Sequence* const> sequences) const {
   std::vector<Tensor> logits(sequences.size());
   const auto n = std::ssize(sequences);
   const auto read_some = [&](std::int64_t begin, std::int64_t end) {
@@ -132,10 +132,10 @@ std::vector<Tensor> Generation::read_apart(std::span<Sequence* const> sequences)
 }
 
 // The same, timed. Adds the logits of those that are to choose a token.
-void Generation::read_apart(std::span<Sequence* const> sequences, double& seconds,
-                            std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const {
+void Generation::prefill_apart(std::span<Sequence* const> sequences, double& seconds,
+                               std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const {
   std::vector<Tensor> next;
-  seconds += seconds_of([&] { next = read_apart(sequences); });
+  seconds += seconds_of([&] { next = prefill_apart(sequences); });
   for (std::size_t i = 0; i < next.size(); ++i) {
     if (!next[i].defined()) continue;
     logits.push_back(next[i].to(DType::f32));
@@ -169,8 +169,8 @@ std::vector<Tensor> Generation::read(std::vector<Sequence*>& ready) {
     if (begins) cost_.prompt_tokens += s->piece;
   }
   std::vector<Tensor> logits;
-  read_apart(prompts, cost_.prompt_seconds, logits, ready);
-  read_apart(apart, cost_.seconds, logits, ready);
+  prefill_apart(prompts, cost_.prefill_seconds, logits, ready);
+  prefill_apart(apart, cost_.seconds, logits, ready);
   if (together.empty()) return logits;
   // Those of one adapter side by side share its products.
   std::stable_sort(together.begin(), together.end(), [](const Sequence* a, const Sequence* b) {

@@ -59,12 +59,12 @@ struct GenerateOptions {
   // place of each: see Generation::Taken. Needs kv_cache and a prompt of at most block_size tokens.
   std::optional<std::int64_t> prompt_logprobs = {};
   bool kv_cache = true;  // keep keys and values of what was seen, or compute them for each token
-  // Guess up to so many tokens from what the text has already, and check all of them in one pass:
-  // see Lookup. The text stays the same, to the bit. Needs kv_cache.
+  // Speculative decoding: propose up to so many tokens from what the text has already, and check
+  // all of them in one pass: see Lookup. The text stays the same, to the bit. Needs kv_cache.
   std::int64_t lookup = 0;
-  // Guess draft_tokens tokens with this smaller model, which has the same tokens and must outlive
-  // the text, and check them in one pass: see Draft. The text stays the same, to the bit. Needs
-  // kv_cache, and no lookup.
+  // Speculative decoding: propose draft_tokens tokens with this smaller model, which has the same
+  // tokens and must outlive the text, and check them in one pass: see Draft. The text stays the
+  // same, to the bit. Needs kv_cache, and no lookup.
   const Decoder* draft = nullptr;
   std::int64_t draft_tokens = 3;     // 3 and the newest one are as many as kernels multiply at once
   Context context = Context::exact;  // shift needs kv_cache

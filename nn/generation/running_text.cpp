@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "tapegrad/nn/generation/broken_logits.h"
-#include "tapegrad/nn/generation/draft.h"
-#include "tapegrad/nn/generation/lookup.h"
+#include "tapegrad/nn/generation/speculative/draft.h"
+#include "tapegrad/nn/generation/speculative/lookup.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -22,7 +22,7 @@ NewToken scored_token(std::span<const float> logits, std::int32_t token, std::in
   return {token, logprobs[token], logprobs.likeliest(top)};
 }
 
-std::unique_ptr<Guesses> guesses_for(const GenerateOptions& options) {
+std::unique_ptr<Proposer> proposer_for(const GenerateOptions& options) {
   if (options.draft != nullptr) return std::make_unique<Draft>(options);
   return options.lookup > 0 ? std::make_unique<Lookup>() : nullptr;
 }
@@ -35,16 +35,18 @@ RunningText::RunningText(Tokens prompt, const GenerateOptions& options, Rng rng)
       rng_(std::move(rng)),
       mask_(options.mask == nullptr ? nullptr : options.mask->clone()),
       prompt_tokens_(std::ssize(tokens_)),
-      guesses_(guesses_for(options)) {
+      proposer_(proposer_for(options)) {
   const bool only_scored = options.prompt_logprobs && prompt_tokens_ > 1;
   if (options.max_new_tokens == 0 && !only_scored) end_ = TextEnd::length;
 }
 
 void RunningText::propose(std::int64_t most) {
-  if (guesses_ == nullptr) return;
+  if (proposer_ == nullptr) return;
   const std::int64_t left = options_.max_new_tokens - new_tokens();
   const std::int64_t asked = options_.draft != nullptr ? options_.draft_tokens : options_.lookup;
-  guarded([&] { proposed_ = guesses_->propose(tokens_, std::min({most, left - 1, asked}), rng_); });
+  guarded([&] {
+    proposed_ = proposer_->propose(tokens_, std::min({most, left - 1, asked}), rng_);
+  });
 }
 
 // An error here is of this text alone: the others of a step go on.
@@ -111,7 +113,7 @@ void RunningText::choose(std::span<const float> logits, std::int64_t vocab_size)
     choose_one(logits.subspan(right * vocab, vocab));
     if (end_ || right == proposed.size() || tokens_.back() != proposed[right]) break;
   }
-  if (!proposed.empty()) guesses_->learn(std::ssize(proposed), static_cast<std::int64_t>(right));
+  if (!proposed.empty()) proposer_->learn(std::ssize(proposed), static_cast<std::int64_t>(right));
 }
 
 PositionRange RunningText::to_score(PositionRange read) const {

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/nn/generation/guesses.h"
 #include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/nn/generation/log_probabilities.h"
 #include "tapegrad/nn/generation/pick_token.h"
+#include "tapegrad/nn/generation/speculative/proposer.h"
 
 namespace tapegrad::nn {
 
@@ -38,7 +38,7 @@ class RunningText {
   const GenerateOptions& options() const { return options_; }
   std::optional<TextEnd> end() const { return end_; }
 
-  // Guesses at most `most` tokens, which choose() checks; none unless the options ask for it.
+  // Proposes at most `most` tokens, which choose() checks; none unless the options ask for it.
   void propose(std::int64_t most);
   const Tokens& proposed() const { return proposed_; }
   void forget_proposed() { proposed_.clear(); }
@@ -66,7 +66,7 @@ class RunningText {
   std::unique_ptr<TokenMask> mask_;
   std::int64_t prompt_tokens_;
   std::int64_t scored_ = 1;  // of the prompt's tokens; nothing stands before the first
-  std::unique_ptr<Guesses> guesses_;
+  std::unique_ptr<Proposer> proposer_;
   Tokens proposed_;
   std::vector<NewToken> fresh_, scores_;  // not taken yet
   std::optional<TextEnd> end_;

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "tapegrad/autograd/composed_ops.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/nn/params.h"
 
 namespace tapegrad::nn {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tapegrad/autograd/image_ops.h"
+#include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/nn/params.h"
 
 namespace tapegrad::nn {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/recurrent_ops.h"
+#include "tapegrad/autograd/ops/recurrent_ops.h"
 #include "tapegrad/nn/params.h"
 
 namespace tapegrad::nn {

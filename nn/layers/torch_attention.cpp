@@ -34,7 +34,7 @@ Tensor TorchAttention::part(int part, const Tensor& x) const {
   if (!in_proj_weight.exists()) {
     return linear(x, part == 0 ? q_proj_weight : part == 1 ? k_proj_weight : v_proj_weight, bias);
   }
-  check(in_proj_weight.packed == nullptr,
+  check(in_proj_weight.quantized == nullptr,
         "[TorchAttention] a packed in_proj_weight is for self-attention");
   return linear(x, {rows(in_proj_weight), in_proj_weight.precision}, bias);
 }

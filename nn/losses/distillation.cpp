@@ -1,6 +1,6 @@
 #include "tapegrad/nn/losses/distillation.h"
 
-#include "tapegrad/autograd/head_ops.h"
+#include "tapegrad/autograd/ops/head_ops.h"
 #include "tapegrad/autograd/tape.h"
 
 namespace tapegrad::nn {

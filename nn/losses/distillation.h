@@ -5,7 +5,7 @@
 namespace tapegrad::nn {
 
 // How a decoder learns from another one of the same tokens: see linear_distillation() in
-// autograd/head_ops.h.
+// autograd/ops/head_ops.h.
 struct DistillationOptions {
   double weight = 0.5;  // of the teacher's word; that of the targets is 1 − weight
   double temperature = 2;

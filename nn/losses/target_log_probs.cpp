@@ -1,6 +1,6 @@
 #include "tapegrad/nn/losses/target_log_probs.h"
 
-#include "tapegrad/autograd/head_ops.h"
+#include "tapegrad/autograd/ops/head_ops.h"
 
 namespace tapegrad::nn {
 

@@ -36,8 +36,10 @@ class AdamRule : public Optimizer {
     dispatch(part.gradient.dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T decay = static_cast<T>(f.weight_decay), factor = static_cast<T>(f.grad_factor);
-      const T rest1 = static_cast<T>(1 - options_.beta1), beta2 = static_cast<T>(options_.beta2);
-      const T rest2 = static_cast<T>(1 - options_.beta2), eps = static_cast<T>(options_.eps);
+      const T one_minus_beta1 = static_cast<T>(1 - options_.beta1),
+              beta2 = static_cast<T>(options_.beta2);
+      const T one_minus_beta2 = static_cast<T>(1 - options_.beta2),
+              eps = static_cast<T>(options_.eps);
       const T step_size = static_cast<T>(f.lr / correction1);
       const T root_scale = static_cast<T>(std::sqrt(correction2));
       T* p = part.parameter.mutable_data<T>();
@@ -47,8 +49,8 @@ class AdamRule : public Optimizer {
       parallel_for(part.gradient.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           const T gradient = factor * g[i] + decay * p[i];
-          m[i] += rest1 * (gradient - m[i]);
-          v[i] = beta2 * v[i] + rest2 * gradient * gradient;
+          m[i] += one_minus_beta1 * (gradient - m[i]);
+          v[i] = beta2 * v[i] + one_minus_beta2 * gradient * gradient;
           p[i] -= step_size * (m[i] / (std::sqrt(v[i]) / root_scale + eps));
         }
       });

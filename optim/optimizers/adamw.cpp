@@ -13,13 +13,14 @@ constexpr std::int64_t kGrain = 16384;
 // The factors of one step, the same for every element.
 template <class T, bool kCautious>
 struct Update {
-  T keep, rest1, beta2, rest2, step_size, root_scale, eps, grad_factor;  // rest = 1 − beta
+  T keep, one_minus_beta1, beta2, one_minus_beta2, step_size, root_scale, eps,
+      grad_factor;  // rest = 1 − beta
 
   void operator()(T& p, T g, T& m, T& v) const {
     g *= grad_factor;
     if constexpr (!kCautious) p *= keep;
-    m += rest1 * (g - m);
-    v = beta2 * v + rest2 * g * g;
+    m += one_minus_beta1 * (g - m);
+    v = beta2 * v + one_minus_beta2 * g * g;
     if constexpr (kCautious) p *= m * p >= 0 ? keep : 1;  // the update has m's sign
     p -= step_size * (m / (std::sqrt(v) / root_scale + eps));
   }

@@ -31,8 +31,10 @@ class LionRule : public Optimizer {
       using T = decltype(zero);
       const T rate = static_cast<T>(f.lr), keep = static_cast<T>(1 - f.lr * f.weight_decay);
       const T factor = static_cast<T>(f.grad_factor);
-      const T beta1 = static_cast<T>(options_.beta1), rest1 = static_cast<T>(1 - options_.beta1);
-      const T beta2 = static_cast<T>(options_.beta2), rest2 = static_cast<T>(1 - options_.beta2);
+      const T beta1 = static_cast<T>(options_.beta1),
+              one_minus_beta1 = static_cast<T>(1 - options_.beta1);
+      const T beta2 = static_cast<T>(options_.beta2),
+              one_minus_beta2 = static_cast<T>(1 - options_.beta2);
       const bool cautious = f.cautious_decay;
       T* p = part.parameter.mutable_data<T>();
       T* m = part.kept[0].mutable_data<T>();
@@ -40,11 +42,11 @@ class LionRule : public Optimizer {
       parallel_for(part.gradient.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           const T gradient = factor * g[i];
-          const T mean = beta1 * m[i] + rest1 * gradient;
+          const T mean = beta1 * m[i] + one_minus_beta1 * gradient;
           const T sign = mean > 0 ? T{1} : mean < 0 ? T{-1} : mean;  // NaN stays to be seen
           p[i] *= !cautious || sign * p[i] >= 0 ? keep : T{1};
           p[i] -= rate * sign;
-          m[i] = beta2 * m[i] + rest2 * gradient;
+          m[i] = beta2 * m[i] + one_minus_beta2 * gradient;
         }
       });
     });

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/run/folder/config_json.h"

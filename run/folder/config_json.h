@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/run/folder/config.h"
 
 namespace tapegrad::run {

@@ -1,6 +1,6 @@
 // The records to which a run appends.
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/run_folder.h"
 

@@ -8,7 +8,7 @@
 #include "tapegrad/autograd/finite.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/run/folder/folder_calls.h"
 
 namespace tapegrad::run {

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/lines_of_file.h"
 #include "tapegrad/base/text/words.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/chat/chat_tokens.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/run/models/formats/settings_meaning.h"

@@ -202,17 +202,17 @@ TextModel load_into(nn::Params params, OpenedModel opened) {
 }  // namespace
 
 TextModel load(OpenedModel opened, DType dtype) {
-  check(opened.offered.empty(), "{}: adapters are on offer beside packed weights alone",
+  check(opened.offered.empty(), "{}: adapters are on offer beside quantised weights alone",
         opened.weights->name());
   check_base(opened);
   nn::Params params(opened.weights, dtype);
   return load_into(std::move(params), std::move(opened));
 }
 
-TextModel load_packed(OpenedModel opened, std::string_view weights) {
+TextModel load_quantized(OpenedModel opened, std::string_view weights) {
   check_base(opened);
   nn::Params params(opened.parts ? opened.parts : opened.weights);
-  params.pack(packed_type(weights));
+  params.quantize(quantized_type(weights));
   if (opened.parts) params.adapt(opened.tuning.adapters());
   for (const Adapter& adapter : opened.offered) {
     const nn::Params offered(adapter.tensors);

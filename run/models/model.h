@@ -14,7 +14,7 @@
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/model_settings.h"
-#include "tapegrad/run/options/packed_weights.h"
+#include "tapegrad/run/options/quantized_weights.h"
 #include "tapegrad/run/options/tuning.h"
 
 namespace tapegrad::run {
@@ -122,7 +122,7 @@ bool is_model(const std::filesystem::path& path);
 // known to belong to another model.
 OpenedModel with_adapter(OpenedModel opened, const std::filesystem::path& adapter);
 // Opens the same adapters for texts that ask for them (nn::GenerateOptions::adapter), once
-// load_packed() has loaded the model.
+// load_quantized() has loaded the model.
 void offer_adapter(OpenedModel& opened, const std::filesystem::path& adapter);
 
 // Error, naming the run and the model, unless the model that a run's adapters belong to is the one
@@ -137,10 +137,10 @@ void rule_out_padding(nn::Decoder& gpt, const data::Tokenizer& tokenizer);
 
 // The opened model, converted to `dtype`: see below.
 TextModel load(OpenedModel opened, DType dtype = DType::f32);
-// The same with weights packed, for texts and losses alone: see packed_weights.h.
+// The same with weights packed, for texts and losses alone: see quantized_weights.h.
 // Adapters that are kept apart stay beside such weights; load() merges them, and refuses a model
 // with adapters on offer. Error, naming file and tensor, for those that do not fit the model.
-TextModel load_packed(OpenedModel opened, std::string_view weights = kStored);
+TextModel load_quantized(OpenedModel opened, std::string_view weights = kStored);
 // The model that open_model() opens, converted to `dtype` (f32 or f64). `checkpoint` is "last",
 // "best" or the number of a step, of those that the run keeps. Files that are missing, broken or do
 // not belong together are an Error that names them.

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
-#include "tapegrad/base/python_json.h"
+#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/python_json.h"
 #include "tapegrad/data/tokenize/end_tokens_file.h"
-#include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/models/formats/gguf/gguf_settings.h"
 
@@ -110,8 +110,7 @@ ModelSettings load_settings(const fs::path& folder) {
   }
   settings.begin = begin_in(folder / data::kBeginTokenFile, Links::refused);
   if (has_entry(folder / kSettingsKeysFile)) {
-    settings.gguf =
-        std::make_shared<const nn::GgufFile>(folder / kSettingsKeysFile, Links::refused);
+    settings.gguf = std::make_shared<const GgufFile>(folder / kSettingsKeysFile, Links::refused);
   }
   return settings;
 }
@@ -124,7 +123,7 @@ void save_settings(const fs::path& folder, const ModelSettings& settings,
                                              : bytes);
   }
   if (settings.begin) write_json(folder / data::kBeginTokenFile, {{kBeginKey, *settings.begin}});
-  if (settings.gguf) nn::write_gguf(folder / kSettingsKeysFile, passed_keys(*settings.gguf), {});
+  if (settings.gguf) write_gguf(folder / kSettingsKeysFile, passed_keys(*settings.gguf), {});
 }
 
 std::string generation_config_of(const ModelSettings& settings, const data::Tokenizer& tokenizer) {

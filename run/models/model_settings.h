@@ -12,7 +12,7 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/folder/file_names.h"
 
-namespace tapegrad::nn {
+namespace tapegrad {
 class GgufFile;
 }
 
@@ -29,7 +29,7 @@ struct ModelSettings {
   // "bos_token_id" of config.json, where no other file names the token that begins texts.
   std::optional<std::int64_t> begin = {};
   // The file that has the keys of a model that came as GGUF; null of any other.
-  std::shared_ptr<const nn::GgufFile> gguf = {};
+  std::shared_ptr<const GgufFile> gguf = {};
 };
 
 // The names of the files that save_settings() and Tokenizer::save() may write, but for the

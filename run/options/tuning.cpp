@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tapegrad/base/text/name_pattern.h"
-#include "tapegrad/run/options/packed_weights.h"
+#include "tapegrad/run/options/quantized_weights.h"
 
 namespace tapegrad::run {
 namespace {
@@ -63,7 +63,7 @@ void TuningOptions::validate() const {
     check(lora_rank.has_value(), "--weights needs --lora-rank: only adapters are trained beside {}",
           *weights);
     try {
-      packed_type(*weights);
+      quantized_type(*weights);
     } catch (const Error& error) {
       fail("--weights: {}", error.what());
     }

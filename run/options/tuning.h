@@ -23,7 +23,7 @@ struct TuningOptions {
   std::optional<double> lora_alpha = {};      // [lora_rank]
   std::vector<std::string> lora_target = {};  // [*attn*]
   nn::LoraScaling lora_scaling = nn::LoraScaling::lora;
-  // How the model's weights lie in memory: see packed_weights.h. Then they stay in the
+  // How the model's weights lie in memory: see quantized_weights.h. Then they stay in the
   // file that they are from, which the run refers to by started_from, and whose contents it knows
   // by their fingerprint. Nothing: they are f32, and a part of the run.
   std::optional<std::string> weights = {};

@@ -60,7 +60,7 @@ std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double to
 double bytes_of(const nn::Params& params) {
   double bytes = 0;
   for (const auto& [name, t] : params.tensors()) bytes += static_cast<double>(t.bytes());
-  for (const auto& [name, matrix] : params.packed_matrices()) {
+  for (const auto& [name, matrix] : params.quantized_matrices()) {
     bytes += static_cast<double>(matrix->bytes());
   }
   return bytes;
@@ -86,28 +86,28 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
   Rng rng = dropout_rng(options);
   const Tensor ids = unread_ids(batch_size, T);
   const auto params = [&] {
-    return options.packed ? options.packed()
-                          : nn::Params::shapes_only(DType::f32, options.precision);
+    return options.quantized ? options.quantized()
+                             : nn::Params::shapes_only(DType::f32, options.precision);
   };
   struct Models {
     nn::Decoder trained;
-    std::optional<nn::Decoder> beside;
+    std::optional<nn::Decoder> second_model;
   };
   double beside_bytes = 0;
   const auto make = [&](const nn::Params& p) {
     nn::DecoderBuildOptions how = options.tuning.build_options(options.recompute);
     how.new_adapters = &rng;
     Models models{nn::make_decoder(p, config, how), std::nullopt};
-    if (options.beside) {
-      const nn::Params others = options.beside->params();
-      models.beside.emplace(others, options.beside->config);
+    if (options.second_model) {
+      const nn::Params others = options.second_model->params();
+      models.second_model.emplace(others, options.second_model->config);
       beside_bytes = bytes_of(others);
     }
     return models;
   };
   const auto loss = [&](const Models& models) {
-    const nn::Decoder* const beside = models.beside ? &*models.beside : nullptr;
-    return options.loss ? options.loss(models.trained, beside, &rng)
+    const nn::Decoder* const second_model = models.second_model ? &*models.second_model : nullptr;
+    return options.loss ? options.loss(models.trained, second_model, &rng)
                         : models.trained.loss(ids, ids, &rng);
   };
   MemoryEstimate estimate = nn::measure_step(params, make, loss, kept_by(options.optimizer),

@@ -25,17 +25,18 @@ struct MemoryOptions {
   TuningOptions tuning = {};  // frozen weights have no gradient
   // Of a run with tuning.weights: makes the store of its parameters, whose matrices are packed. In
   // a dry run, it reads none of them.
-  std::function<nn::Params()> packed = {};
+  std::function<nn::Params()> quantized = {};
   optim::GroupRules optimizer = {};  // which say what is kept for what is trained
   // A model that runs beside and is not trained, as a reference or a teacher. In a dry run, its
   // store reads nothing.
-  struct Beside {
+  struct SecondModel {
     nn::DecoderConfig config;
     std::function<nn::Params()> params;
   };
-  std::optional<Beside> beside = {};
-  // The loss of a batch; without it, that of a text. `beside` is null if there is none.
-  std::function<Tensor(const nn::Decoder&, const nn::Decoder* beside, Rng* dropout)> loss = {};
+  std::optional<SecondModel> second_model = {};
+  // The loss of a batch; without it, that of a text. `second_model` is null if there is none.
+  std::function<Tensor(const nn::Decoder&, const nn::Decoder* second_model, Rng* dropout)> loss =
+      {};
 };
 
 // For batches of `batch_size` sequences of block_size tokens.

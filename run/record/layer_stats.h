@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/comm/processes.h"
 #include "tapegrad/optim/gradient_sync.h"
 #include "tapegrad/run/folder/layer_means.h"

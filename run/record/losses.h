@@ -19,7 +19,7 @@ struct Losses {
 };
 
 // The most numbers that a task may have beside its loss: see Task::beside.
-inline constexpr std::size_t kMostBeside = 2;
+inline constexpr std::size_t kMostMetrics = 2;
 
 // Seconds of the parts of a step, over all its batches. `other`: passing over the batches of other
 // processes and waiting for these, statistics, all that is beside the parts.

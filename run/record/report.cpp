@@ -89,7 +89,7 @@ void Report::print_step(const Step& step) {
   const double rate = static_cast<double>(tokens_) / static_cast<double>(steps_) / seconds;
   std::string text = fmt::format("iter {}: loss {}", progress_.iteration, loss_text(step.loss));
   RunFolder::Metrics metrics = {{"iteration", progress_.iteration}, {"loss", step.loss}};
-  add_numbers(step.beside, text, metrics);
+  add_numbers(step.metrics, text, metrics);
   text += fmt::format(", lr {:.1e}, norm {:.2f}, {:.2f} ms", step.lr, step.norm, seconds * 1e3);
   metrics.emplace_back("lr", step.lr);
   metrics.emplace_back("norm", step.norm);

@@ -31,8 +31,8 @@ class Report {
 
   struct Step {
     double lr = 0, loss = 0, norm = 0;
-    std::vector<std::pair<std::string, double>> beside = {};  // see Task
-    double loss_z = 0, norm_z = 0;                            // of skip_outliers
+    std::vector<std::pair<std::string, double>> metrics = {};  // see Task
+    double loss_z = 0, norm_z = 0;                             // of skip_outliers
     bool skipped = false;
     std::int64_t tokens = 0;
     StepTimes times = {};

@@ -8,7 +8,7 @@ namespace tapegrad::run {
 
 nn::Params teacher_params(const OpenedModel& teacher, Precision precision) {
   nn::Params params(teacher.weights, DType::f32, precision);
-  params.pack(nullptr, /*exact=*/true);
+  params.quantize(nullptr, /*exact=*/true);
   return params;
 }
 

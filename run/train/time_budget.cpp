@@ -77,9 +77,9 @@ std::optional<std::vector<StepTimes>> measure_steps(const Task& task,
 double seconds_of_run(std::int64_t steps, const RunCosts& c, const EvaluationOptions& o) {
   const std::int64_t evaluations = o.evaluations().before(steps) + 1;
   const std::int64_t checkpoints = o.checkpoints().before(steps) + 1;
-  return static_cast<double>(steps) * (c.step + c.beside.each_step) +
-         static_cast<double>(evaluations) * c.beside.evaluation +
-         static_cast<double>(checkpoints) * c.checkpoint + c.beside.end;
+  return static_cast<double>(steps) * (c.step + c.side.each_step) +
+         static_cast<double>(evaluations) * c.side.evaluation +
+         static_cast<double>(checkpoints) * c.checkpoint + c.side.end;
 }
 
 double seconds_left(const TimeBudget& budget) {
@@ -115,9 +115,9 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
     measured = measure_steps(task, options.optimizer, 60 * budget.minutes, processes);
     if (!measured) return std::nullopt;
     if (task.side_costs) {
-      costs.beside = task.side_costs();
+      costs.side = task.side_costs();
     } else {
-      costs.beside.evaluation = seconds_of([&] { task.evaluate(); });
+      costs.side.evaluation = seconds_of([&] { task.evaluate(); });
     }
     if (interrupted()) return std::nullopt;
   }
@@ -136,7 +136,7 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
   check(steps > 0,
         "not one step fits into {}: {}, an evaluation takes {:.3g} s, and the end of the run "
         "{:.3g} s",
-        in_words(budget.minutes), took, costs.beside.evaluation, costs.beside.end);
+        in_words(budget.minutes), took, costs.side.evaluation, costs.side.end);
   if (budget.most_steps && steps > *budget.most_steps) {
     return FittingSteps{
         *budget.most_steps, in_words(budget.minutes),

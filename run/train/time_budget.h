@@ -10,7 +10,7 @@ namespace tapegrad::run {
 // The times of a run's parts, in seconds.
 struct RunCosts {
   double step, checkpoint;
-  SideCosts beside;
+  SideCosts side;
 };
 
 // The most steps that take at most `seconds`, with the evaluations and checkpoints that are due

@@ -23,7 +23,7 @@ struct Loss {
       : value(std::move(loss)), tokens(count) {}
   Tensor value;
   std::int64_t tokens;
-  std::array<double, kMostBeside> beside = {};  // see Task
+  std::array<double, kMostMetrics> metrics = {};  // see Task
 };
 
 // Seconds that a run takes beside its steps.
@@ -60,7 +60,7 @@ struct Task {
   std::function<std::vector<std::int64_t>(std::int64_t batches)> counted = {};
   // The names of numbers beside the loss in iter lines and metrics.jsonl, such as
   // "reward_margin": means over a batch, as the loss is.
-  std::vector<std::string> beside = {};
+  std::vector<std::string> metrics = {};
   // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
   std::function<std::optional<Losses>()> evaluate;
   // The generator that the model's dropout draws from, if it is not the batches' own.

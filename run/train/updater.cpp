@@ -73,7 +73,7 @@ std::vector<Updater::BatchLoss> Updater::add_gradients(const std::vector<double>
       const Tensor seed = Tensor::scalar(share, loss->value.dtype());
       tape.backward(loss->value, {.seeds = {seed}, .take = take});
     });
-    own.push_back({loss->value.item(), loss->tokens, loss->beside});
+    own.push_back({loss->value.item(), loss->tokens, loss->metrics});
   };
   for (std::int64_t first = 0; first < batches_; first += ranks) {
     const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches_ - first));
@@ -103,12 +103,12 @@ Report::Step Updater::step(double lr, Progress& progress, LayerStats* stats) {
   step.norm = clipping.norm;
   const std::vector<BatchLoss> all =
       in_order(std::move(own), static_cast<std::size_t>(batches_), processes_);
-  for (const std::string& name : task_.beside) step.beside.emplace_back(name, 0.0);
+  for (const std::string& name : task_.metrics) step.metrics.emplace_back(name, 0.0);
   for (std::size_t i = 0; i < all.size(); ++i) {
     step.loss += shares[i] * all[i].loss;
     step.tokens += all[i].tokens;
-    for (std::size_t j = 0; j < step.beside.size(); ++j) {
-      step.beside[j].second += shares[i] * all[i].beside.at(j);
+    for (std::size_t j = 0; j < step.metrics.size(); ++j) {
+      step.metrics[j].second += shares[i] * all[i].metrics.at(j);
     }
   }
   find_outlier(step, progress);

@@ -31,7 +31,7 @@ class Updater {
   struct BatchLoss {
     double loss;
     std::int64_t tokens;
-    std::array<double, kMostBeside> beside;
+    std::array<double, kMostMetrics> metrics;
   };
   std::vector<double> shares() const;
   std::vector<BatchLoss> add_gradients(const std::vector<double>& shares, StepTimes& times);

@@ -48,7 +48,7 @@ std::vector<std::vector<int>> next_rows(ArrayLoader& loader, int batches) {
 
 }  // namespace
 
-// torch.manual_seed(7); DataLoader(TensorDataset(…), batch_size=4, …), three passes.
+// torch.manual_seed(7); DataLoader(TensorDataset(…), batch_size=4, …), three epochs.
 TEST_CASE("batches of arrays are those of PyTorch's DataLoader", "[array-loader]") {
   using Lists = std::vector<std::vector<int>>;
   const bool background = GENERATE(false, true);
@@ -72,7 +72,7 @@ TEST_CASE("batches of arrays are those of PyTorch's DataLoader", "[array-loader]
   CHECK(next_rows(plain, 4) == Lists{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}, {0, 1, 2, 3}});
 }
 
-TEST_CASE("a loader says how many passes are complete", "[array-loader]") {
+TEST_CASE("a loader says how many epochs are complete", "[array-loader]") {
   ArrayLoader loader(ten_rows(), {.batch_size = 5, .background = true}, Rng(1));
   std::vector<std::int64_t> epochs{loader.epoch()};
   for (int i = 0; i < 4; ++i) loader.next(), epochs.push_back(loader.epoch());
@@ -96,7 +96,7 @@ TEST_CASE("batches have the same bits with a background thread, and after a resu
     expected.push_back(unbroken->next());
     states.push_back(unbroken->state());
   }
-  CHECK_FALSE(same_bits(expected[0][0], expected[3][0]));  // the noise of another pass
+  CHECK_FALSE(same_bits(expected[0][0], expected[3][0]));  // the noise of another epoch
   for (const bool background : {false, true}) {
     for (std::size_t at = 0; at < expected.size(); ++at) {
       INFO(at << (background ? " in the background" : ""));
@@ -159,8 +159,8 @@ TEST_CASE("arrays that do not fit together, and states of others, are errors", "
   };
   refuses(other.state(), "it is of 4 rows, and there are 10");
   refuses("torch 1 2", "does not begin with 'arrays-1 '");
-  refuses("arrays-1 10 9223372036854775807 0 1 1 torch", "row 0 of pass 9223372036854775807");
-  refuses("arrays-1 10 0 4 1 1 torch", "row 4 of pass 0");
+  refuses("arrays-1 10 9223372036854775807 0 1 1 torch", "row 0 of epoch 9223372036854775807");
+  refuses("arrays-1 10 0 4 1 1 torch", "row 4 of epoch 0");
   refuses("arrays-1 10 1 2", "five numbers do not follow");
   refuses("arrays-1 10 1 -2 3 4 x", "five numbers do not follow");
   refuses("arrays-1 10 1 11 3 4 " + Rng(1).state(), "row 11 of 10");

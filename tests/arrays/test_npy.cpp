@@ -1,5 +1,5 @@
 #include "tapegrad/arrays/npy.h"
-#include "tapegrad/nn/formats/stored_zip.h"
+#include "tapegrad/autograd/formats/stored_zip.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
@@ -135,8 +135,8 @@ TEST_CASE("broken archives are errors that name path and file", "[npy]") {
   refused(stored, "'x.npy': it is broken: its bytes do not have the archive's checksum");
   deflated[60] = '\xff';
   refused(deflated, "'x.npy'");
-  const nn::ZipFile others[] = {{"notes.txt", "hello"}};
-  nn::write_stored_zip(folder / "x.npz", others);
+  const ZipFile others[] = {{"notes.txt", "hello"}};
+  write_stored_zip(folder / "x.npz", others);
   CHECK_THROWS_WITH(load_npz(folder / "x.npz"),
                     ContainsSubstring("'notes.txt' in it is not an .npy file"));
 }

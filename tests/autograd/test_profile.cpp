@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/profile.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"

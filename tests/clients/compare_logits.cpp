@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/run/models/model.h"
 

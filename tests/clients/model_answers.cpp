@@ -10,7 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/generation/generate.h"

@@ -65,7 +65,7 @@ TEST_CASE("a row has whole conversations, and their answers are its targets", "[
   CHECK(batch.document_starts == std::vector<std::int32_t>{0, 0, 0, 0, 0, 5, 5, 5,  //
                                                            0, 0, 0, 0, 4, 4, 6, 6});
   CHECK(batches.batches_per_epoch() == 1);
-  CHECK(batches.next().inputs == batch.inputs);  // the next pass
+  CHECK(batches.next().inputs == batch.inputs);  // the next epoch
 }
 
 TEST_CASE("the loss counts all answers, the last one or everything", "[packed_batches]") {
@@ -85,7 +85,7 @@ TEST_CASE("the loss counts all answers, the last one or everything", "[packed_ba
   CHECK(counted == std::vector<std::int64_t>{counted_targets(c, loss)});
 }
 
-TEST_CASE("a pass has each conversation as often as its file's weight says", "[packed_batches]") {
+TEST_CASE("a epoch has each conversation as often as its file's weight says", "[packed_batches]") {
   std::vector<int> lengths;
   for (int i = 0; i < 40; ++i) lengths.push_back(3 + i % 7);
   auto set = std::make_shared<ChatSet>(*set_of(lengths));
@@ -94,7 +94,7 @@ TEST_CASE("a pass has each conversation as often as its file's weight says", "[p
 
   batches.skip();
   while (!batches.ended_pass(1)) batches.skip();
-  // What begins now is a pass. Its rows may be fewer or more than the last one's.
+  // What begins now is a epoch. Its rows may be fewer or more than the last one's.
   std::map<Token, int> seen;
   do {
     for (const auto& [i, count] : visits(batches, 1)) seen[i] += count;
@@ -108,7 +108,7 @@ TEST_CASE("a pass has each conversation as often as its file's weight says", "[p
   CHECK(drawn == 10);
 }
 
-TEST_CASE("passes are shuffled anew, and fill every batch", "[packed_batches]") {
+TEST_CASE("epochs are shuffled anew, and fill every batch", "[packed_batches]") {
   std::vector<int> lengths;
   for (int i = 0; i < 50; ++i) lengths.push_back(3 + i % 7);
   PackedBatches batches(set_of(lengths), {.batch_size = 3, .block_size = 8}, Rng(1));
@@ -120,7 +120,7 @@ TEST_CASE("passes are shuffled anew, and fill every batch", "[packed_batches]") 
   for (const auto& inputs : first) CHECK(inputs.size() == 24);
 }
 
-TEST_CASE("counted() tells what the next batches count, across passes, whoever draws between them",
+TEST_CASE("counted() tells what the next batches count, across epochs, whoever draws between them",
           "[packed_batches]") {
   std::vector<int> lengths;
   for (int i = 0; i < 30; ++i) lengths.push_back(3 + i % 7);
@@ -142,7 +142,7 @@ TEST_CASE("packed batches go on where their state was taken", "[packed_batches]"
   const auto set = set_of(lengths);
   const PackedBatches::Options options{.batch_size = 3, .block_size = 8};
   PackedBatches batches(set, options, Rng(1)), again(set, options, Rng(2));
-  again.set_state(batches.state());  // before the first pass
+  again.set_state(batches.state());  // before the first epoch
   for (int i = 0; i < 25; ++i) {
     CHECK(batches.next().inputs == again.next().inputs);
     if (i % 4 == 0) again.set_state(batches.state());

@@ -66,8 +66,8 @@ TEST_CASE("batches of files are those of the tokens in memory", "[tokens]") {
   const std::vector<Token> all = counting(1000);
   const Tokens files = in_files(folder, all, 301, TokenFormat::nanogpt, 16);
   Loader here(all, 4, 16, Rng(7)), there(files, 4, 16, Rng(7));
-  const EpochLoader::Options passes{.batch_size = 3, .block_size = 16, .stride = 5};
-  EpochLoader pass_here(all, passes, Rng(7)), pass_there(files, passes, Rng(7));
+  const EpochLoader::Options epochs{.batch_size = 3, .block_size = 16, .stride = 5};
+  EpochLoader pass_here(all, epochs, Rng(7)), pass_there(files, epochs, Rng(7));
   for (int i = 0; i < 50; ++i) {
     CHECK(same_batch(here.next(), there.next()));
     CHECK(same_batch(pass_here.next(), pass_there.next()));

@@ -17,9 +17,9 @@ In the expressions, `x`, `y`, `a` and `b` are tensors, `w` and `bias` weights, `
 an `Rng`; numbers are examples. A test runs the expressions and compares (`tests/docs/test_ops_values.cpp`);
 `python3 tests/docs/ops_table.py` makes this page of `tests/docs/torch_functions.h`. A name with a dot in front is
 another name of the function, and `F` is `torch.nn.functional`. Shapes, errors and formulas stand in
-[ops.h](../autograd/ops.h), [movement_ops.h](../autograd/movement_ops.h), [attention_ops.h](../autograd/attention_ops.h),
-[loss_ops.h](../autograd/loss_ops.h), [composed_ops.h](../autograd/composed_ops.h), [image_ops.h](../autograd/image_ops.h)
-and [recurrent_ops.h](../autograd/recurrent_ops.h).
+[ops.h](../autograd/ops.h), [movement_ops.h](../autograd/ops/movement_ops.h), [attention_ops.h](../autograd/ops/attention_ops.h),
+[loss_ops.h](../autograd/ops/loss_ops.h), [composed_ops.h](../autograd/ops/composed_ops.h), [image_ops.h](../autograd/ops/image_ops.h)
+and [recurrent_ops.h](../autograd/ops/recurrent_ops.h).
 
 ### Dtypes
 

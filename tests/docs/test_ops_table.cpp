@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "tapegrad/arrays/npy.h"
-#include "tapegrad/autograd/composed_ops.h"
-#include "tapegrad/autograd/image_ops.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/recurrent_ops.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
+#include "tapegrad/autograd/ops/image_ops.h"
+#include "tapegrad/autograd/ops/recurrent_ops.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/nn/init.h"
 #include "tapegrad/optim/clip.h"

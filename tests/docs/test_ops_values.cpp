@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "tapegrad/arrays/npy.h"
-#include "tapegrad/autograd/composed_ops.h"
-#include "tapegrad/autograd/image_ops.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/recurrent_ops.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
+#include "tapegrad/autograd/ops/image_ops.h"
+#include "tapegrad/autograd/ops/recurrent_ops.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/nn/init.h"
 #include "tapegrad/optim/clip.h"

@@ -1,7 +1,7 @@
 // Adapters of PEFT's, whose adapter_config.json is the input, and of llama.cpp's, a GGUF. What is
 // accepted must have adapters of linear layers, whose scale is a number, and go out again.
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 

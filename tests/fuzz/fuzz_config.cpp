@@ -1,8 +1,8 @@
 // config.json of both kinds of run: as a run that is resumed, and as a model that is opened. What
 // is accepted must be the same when it is written and read again.
 
-#include "tapegrad/apps/gpt/gpt_training.h"
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
+#include "tapegrad/apps/train/gpt_training.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

@@ -1,8 +1,8 @@
 // A model in GGUF. What is accepted must have tensors of the shapes that it says, no more bytes of
 // them than the file has, and a tokenizer whose ids are those of its text.
 
+#include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
 #include "tapegrad/run/models/formats/gguf/gguf_settings.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
@@ -13,14 +13,14 @@ namespace {
 
 // Opens the input as the first of two files of a model, of which the second has no tensors.
 void open_as_part(std::string_view bytes) {
-  const nn::GgufKeys keys = {{"split.no", std::int64_t{1}},
-                             {"split.count", std::int64_t{2}},
-                             {"split.tensors.count", std::int64_t{1}}};
+  const GgufKeys keys = {{"split.no", std::int64_t{1}},
+                         {"split.count", std::int64_t{2}},
+                         {"split.tensors.count", std::int64_t{1}}};
   const auto second = fuzz::folder() / "model-00002-of-00002.gguf";
-  if (!std::filesystem::exists(second)) nn::write_gguf(second, keys, {});
+  if (!std::filesystem::exists(second)) write_gguf(second, keys, {});
   const auto path = fuzz::put("model-00001-of-00002.gguf", bytes);
   fuzz::accepts("model-0000", [&] {
-    const auto file = nn::open_gguf_parts(path);
+    const auto file = open_gguf_parts(path);
     for (const auto& [name, entry] : file->entries()) file->read(name);
   });
 }
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!run::is_gguf_file(path)) return 0;
   open_as_part(fuzz::text_of(data, size));
   fuzz::accepts("model.gguf", [&] {
-    const nn::GgufFile file(path);
+    const GgufFile file(path);
     std::uint64_t bytes = 0;
     for (const auto& [name, entry] : file.entries()) {
       const Tensor t = file.read(name);
@@ -52,8 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& [role, token] : run::meaning_of(model.settings, t).roles) {
       if (token < 0) fuzz::finding("a token that cannot be");
     }
-    nn::write_gguf(fuzz::folder() / "keys.gguf", run::passed_keys(*model.settings.gguf), {});
-    const nn::GgufFile kept(fuzz::folder() / "keys.gguf");
+    write_gguf(fuzz::folder() / "keys.gguf", run::passed_keys(*model.settings.gguf), {});
+    const GgufFile kept(fuzz::folder() / "keys.gguf");
     for (const auto& [key, value] : kept.keys()) {
       if (kept.stored_value(key) != model.settings.gguf->stored_value(key)) {
         fuzz::finding("another value: " + key);

@@ -2,7 +2,7 @@
 // tokenizer_config.json. What is accepted must name a model that can be described without its
 // memory, and tensors with a shape.
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/run/models/formats/hf/hf_folder.h"
 #include "tapegrad/run/models/formats/settings_meaning.h"
 #include "tapegrad/tests/fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 // Command lines of the training programs: an argument on each line of the input.
 
-#include "tapegrad/apps/gpt/gpt_training.h"
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
+#include "tapegrad/apps/train/gpt_training.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

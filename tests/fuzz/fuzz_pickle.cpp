@@ -2,8 +2,8 @@
 // vocabulary, and as that of a checkpoint with a storage. No tensor may have more elements than the
 // file, and nothing may be called.
 
-#include "tapegrad/nn/formats/pickle_writer.h"
-#include "tapegrad/nn/formats/torch_file.h"
+#include "tapegrad/autograd/formats/pickle_writer.h"
+#include "tapegrad/autograd/formats/torch_file.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 // A vocabulary for the checkpoints.
 void put_letters() {
-  nn::PickleWriter w;
+  PickleWriter w;
   w.begin_dict();
   w.text("itos");
   w.begin_dict();
@@ -52,8 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto meta = fuzz::put("characters", text);
   fuzz::accepts("characters", [&] { run::read_nanogpt_meta(meta); });
   const std::string storage(256, '\1');
-  const nn::ZipFile files[] = {{"a/data.pkl", text}, {"a/data/0", storage}};
-  nn::write_stored_zip(fuzz::folder() / "made.pt", files);
+  const ZipFile files[] = {{"a/data.pkl", text}, {"a/data/0", storage}};
+  write_stored_zip(fuzz::folder() / "made.pt", files);
   read_checkpoint(fuzz::folder() / "made.pt", size + storage.size());
   return 0;
 }

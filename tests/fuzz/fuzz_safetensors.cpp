@@ -1,6 +1,6 @@
 // Models and optimiser states.
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

@@ -1,4 +1,4 @@
-"""Activations and losses of autograd/composed_ops.h in PyTorch, with gradients, at ordinary and special points.
+"""Activations and losses of autograd/ops/composed_ops.h in PyTorch, with gradients, at ordinary and special points.
 
 usage: python3 tests/golden/golden_losses.py, with PyTorch, numpy and safetensors
 """

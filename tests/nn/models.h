@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/golden/golden.h"

@@ -1,6 +1,6 @@
 // Learning from a teacher.
 
-#include "tapegrad/autograd/head_ops.h"
+#include "tapegrad/autograd/ops/head_ops.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/nn/losses/distillation.h"
 #include "tapegrad/nn/make_decoder.h"

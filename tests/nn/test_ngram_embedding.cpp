@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "tapegrad/nn/ngram_embedding.h"
+#include "tapegrad/nn/layers/ngram_embedding.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

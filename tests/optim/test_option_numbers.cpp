@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/composed_ops.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/nn/layers/image_layers.h"
 #include "tapegrad/nn/layers/recurrent.h"
 #include "tapegrad/nn/layers/torch_attention.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
 
 namespace tapegrad::testing {
 

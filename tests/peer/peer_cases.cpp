@@ -7,8 +7,8 @@
 #include <set>
 
 #include "tapegrad/autograd/check/op_table.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
 
 namespace tapegrad {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/data/chat/chat_template.h"
 #include "tapegrad/data/jinja/template.h"

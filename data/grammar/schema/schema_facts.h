@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/grammar/byte_terms.h"
 #include "tapegrad/data/grammar/number_texts.h"
 

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 
 namespace tapegrad::data {

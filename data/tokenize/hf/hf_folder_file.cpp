@@ -4,7 +4,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/hf/outside_tokens.h"

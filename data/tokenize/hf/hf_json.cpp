@@ -4,8 +4,8 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
-#include "tapegrad/base/python_json.h"
+#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/python_json.h"
 
 namespace tapegrad::data {
 

@@ -7,8 +7,8 @@
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 #include "tapegrad/data/tokenize/bpe/byte_pairs.h"
 #include "tapegrad/data/tokenize/hf/hf_json.h"
-#include "tapegrad/data/tokenize/hf/sentencepiece_rules.h"
 #include "tapegrad/data/tokenize/sentencepiece/char_pairs.h"
+#include "tapegrad/data/tokenize/sentencepiece/sentencepiece_rules.h"
 #include "tapegrad/data/tokenize/sentencepiece/unigram.h"
 
 namespace tapegrad::data {

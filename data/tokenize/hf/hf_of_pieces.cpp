@@ -5,7 +5,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/base64.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/tokenize/hf/merges_of_scores.h"
+#include "tapegrad/data/tokenize/sentencepiece/merges_of_scores.h"
 #include "tapegrad/data/tokenize/sentencepiece/model_file.h"
 
 namespace tapegrad::data {

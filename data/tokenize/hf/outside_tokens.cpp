@@ -12,7 +12,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/tokenize/hf/hf_json.h"
 
 namespace tapegrad::data {

@@ -14,7 +14,7 @@
 #include "tapegrad/data/tokenize/bpe/merge_trainer.h"
 #include "tapegrad/data/tokenize/hf/hf_export.h"
 #include "tapegrad/data/tokenize/hf/hf_file.h"
-#include "tapegrad/data/tokenize/hf/merges_of_scores.h"
+#include "tapegrad/data/tokenize/sentencepiece/merges_of_scores.h"
 #include "tapegrad/data/tokenize/train/unigram_train.h"
 
 namespace tapegrad::data {

@@ -1,6 +1,6 @@
 // Convolution by hand and by conv2d; a kernel that finds edges, and one that learns to.
 
-#include "tapegrad/autograd/image_ops.h"
+#include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/optim/optimizers/sgd.h"
 
 using namespace tapegrad;

@@ -6,7 +6,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/models/model_settings.h"
 

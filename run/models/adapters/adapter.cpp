@@ -4,11 +4,11 @@
 #include <set>
 #include <utility>
 
+#include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/models/formats/gguf/gguf_names.h"
 
 namespace tapegrad::run {
@@ -164,7 +164,7 @@ Adapter adapter_of(std::shared_ptr<const TensorSource> file,
 Adapter open_adapter(const fs::path& path, const nn::DecoderConfig& config) {
   std::error_code ignored;
   if (fs::is_regular_file(path / kPeftConfigFile, ignored)) return open_peft(path, config);
-  if (nn::begins_as_gguf(path)) return open_gguf_adapter(path, config);
+  if (begins_as_gguf(path)) return open_gguf_adapter(path, config);
   check(fs::exists(path, ignored), "there are no adapters {}", path.string());
   fail("{} has no adapters: these are a folder of PEFT's, with {}, or a GGUF file", path.string(),
        kPeftConfigFile);

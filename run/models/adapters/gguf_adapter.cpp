@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "tapegrad/nn/formats/gguf.h"
+#include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/families/family.h"
 #include "tapegrad/run/models/formats/gguf/gguf_names.h"
@@ -19,7 +19,7 @@ constexpr const char *kAdapterType = "adapter.type", *kAdapterAlpha = "adapter.l
 }  // namespace
 
 Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderConfig& config) {
-  const auto file = nn::open_gguf_parts(path);
+  const auto file = open_gguf_parts(path);
   const auto type = gguf_value<std::string>(*file, "general.type", "model");
   check(type == "adapter", "{}: general.type is '{}', not adapter", file->name(), type);
   const auto kind = gguf_value<std::string>(*file, kAdapterType, "none");
@@ -61,13 +61,13 @@ void write_gguf_adapter(const std::filesystem::path& path, const Adapter& adapte
                         const nn::DecoderConfig& config) {
   const Family& family = gguf_family_of(config);
   const double alpha = adapter.options.scale() * static_cast<double>(adapter.options.rank);
-  const nn::GgufKeys keys = {{"general.architecture", std::string(family.gguf.architecture)},
-                             {"general.type", std::string("adapter")},
-                             {kAdapterType, std::string("lora")},
-                             {kAdapterAlpha, alpha}};
+  const GgufKeys keys = {{"general.architecture", std::string(family.gguf.architecture)},
+                         {"general.type", std::string("adapter")},
+                         {kAdapterType, std::string("lora")},
+                         {kAdapterAlpha, alpha}};
   std::map<std::string, GgufName> by_ours;
   for (GgufName& name : gguf_names(family, config)) by_ours.emplace(name.ours, std::move(name));
-  std::vector<nn::GgufTensor> tensors;
+  std::vector<GgufTensor> tensors;
   const auto add = [&](const std::string& ours, const std::string& theirs, std::int64_t heads) {
     tensors.push_back({theirs, &stored_type(DType::f32), adapter.tensors->at(ours).shape,
                        [&adapter, ours, heads] {
@@ -82,7 +82,7 @@ void write_gguf_adapter(const std::filesystem::path& path, const Adapter& adapte
     add(layer + ".lora_A.weight", name->second.theirs + ".lora_a", 0);
     add(layer + ".lora_B.weight", name->second.theirs + ".lora_b", name->second.exchanged_heads);
   }
-  nn::write_gguf(path, keys, tensors);
+  write_gguf(path, keys, tensors);
 }
 
 }  // namespace tapegrad::run

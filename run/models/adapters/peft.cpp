@@ -6,9 +6,9 @@
 #include <iterator>
 #include <map>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/families/family.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/params.h"
 #include "tapegrad/run/folder/config.h"

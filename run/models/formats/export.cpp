@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/adapters/adapter.h"

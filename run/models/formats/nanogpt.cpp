@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tapegrad/autograd/formats/torch_file.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/nn/formats/torch_file.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
 
 namespace tapegrad::run {
@@ -13,7 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using nn::PickleValue;
 using Kind = PickleValue::Kind;
 
 constexpr std::string_view kHead = "lm_head.weight", kEmbedding = "wte.weight";
@@ -54,7 +53,7 @@ class NanoGPTSource : public TensorSource {
   bool head_is_embedding(const PickleValue& model) const {
     if (!contains(std::string(kEmbedding))) return false;
     const std::string head(kHead), embedding(kEmbedding);
-    if (nn::is_same_tensor(*model.find(stored_.at(head)), *model.find(stored_.at(embedding)))) {
+    if (is_same_tensor(*model.find(stored_.at(head)), *model.find(stored_.at(embedding)))) {
       return true;
     }
     return this->stored(head).same_bytes(this->stored(embedding));
@@ -148,7 +147,7 @@ bool is_nanogpt_checkpoint(const fs::path& path) {
 
 ForeignModel open_nanogpt(const fs::path& path) {
   const fs::path checkpoint = checkpoint_in(path);
-  const auto file = std::make_shared<const nn::TorchFile>(checkpoint);
+  const auto file = std::make_shared<const TorchFile>(checkpoint);
   const PickleValue &root = file->root(), *const args = root.find("model_args"),
                     *const model = root.find("model");
   check(
@@ -156,14 +155,14 @@ ForeignModel open_nanogpt(const fs::path& path) {
       "{}: it is not a checkpoint of nanoGPT: it has no dicts 'model' and 'model_args'",
       file->name());
   nn::DecoderConfig config = config_of(file->name(), *args);
-  auto weights = std::make_shared<NanoGPTSource>(nn::tensors_of(file, *model), *model);
+  auto weights = std::make_shared<NanoGPTSource>(tensors_of(file, *model), *model);
   config.tied = weights->tied();
   return {config, tokenizer_of(checkpoint, root, config.vocab_size), std::move(weights)};
 }
 
 data::Tokenizer read_nanogpt_meta(const fs::path& path) {
   const std::string name = path.string();
-  const nn::Pickle pickle(read_file(path, nn::Pickle::kMostBytes), name);
+  const Pickle pickle(read_file(path, Pickle::kMostBytes), name);
   const PickleValue* const itos = pickle.root().find("itos");
   check(itos != nullptr && itos->kind == Kind::dict && !itos->items.empty(),
         "{}: it is not nanoGPT's: it has no dict 'itos'", name);

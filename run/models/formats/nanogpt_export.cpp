@@ -1,8 +1,8 @@
+#include "tapegrad/autograd/formats/pickle_writer.h"
+#include "tapegrad/autograd/formats/stored_zip.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/nn/formats/pickle_writer.h"
-#include "tapegrad/nn/formats/stored_zip.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/families/gpt2_weights.h"
@@ -45,7 +45,7 @@ NamedTensors tensors_of(const TextModel& model, const nn::DecoderConfig& c) {
   return named;
 }
 
-using Writer = nn::PickleWriter;
+using Writer = PickleWriter;
 
 // A group of an optimizer that has made no step, over parameters [begin, end).
 void write_group(Writer& w, double weight_decay, std::int64_t begin, std::int64_t end) {
@@ -186,14 +186,14 @@ Exported export_nanogpt(const TextModel& model, const fs::path& folder, const St
   const NamedTensors tensors = tensors_of(model, config);
   const bool has_meta = model.tokenizer.kind() == "char";
   const std::string pickle = checkpoint_pickle(tensors, config, has_meta ? name_of(folder) : "");
-  std::vector<nn::ZipFile> files = {{"ckpt/data.pkl", pickle}, {"ckpt/byteorder", "little"}};
+  std::vector<ZipFile> files = {{"ckpt/data.pkl", pickle}, {"ckpt/byteorder", "little"}};
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     files.push_back({fmt::format("ckpt/data/{}", i), bytes_of(tensors[i].second)});
   }
   files.push_back({"ckpt/version", "3\n"});
   make_folder(folder);
   if (has_meta) write_file_atomically(folder / kNanogptMeta, meta_pickle(model.tokenizer));
-  nn::write_stored_zip(folder / kNanogptCheckpoint, files);
+  write_stored_zip(folder / kNanogptCheckpoint, files);
   // It runs in nanoGPT's own folder.
   const std::string sample = "sample.py --out_dir={1} --device=cpu of nanoGPT";
   if (!has_meta) return {{kNanogptCheckpoint}, sample};

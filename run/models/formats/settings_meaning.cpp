@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "tapegrad/base/python_json.h"
+#include "tapegrad/base/json/python_json.h"
 #include "tapegrad/run/models/formats/gguf/gguf_settings.h"
 
 namespace tapegrad::run {

@@ -138,7 +138,7 @@ std::optional<TextLoss> loss_of_batches(const nn::Decoder& gpt, const data::Toke
   std::int64_t bytes = 0;
   TextLoss result;
   std::vector<Comparing> comparisons;
-  for (const nn::Decoder* const other : o.beside) comparisons.emplace_back(gpt, *other);
+  for (const nn::Decoder* const other : o.compared) comparisons.emplace_back(gpt, *other);
   const std::int64_t done = use_chosen_batches(count, o, [&](std::int64_t i) {
     const data::Batch batch = batch_at(i);
     const std::int64_t predicted = predicted_of(batch);
@@ -158,7 +158,7 @@ std::optional<TextLoss> loss_of_batches(const nn::Decoder& gpt, const data::Toke
   result.perplexity = std::exp(result.loss);
   result.bits_per_byte = nats / std::numbers::ln2 / static_cast<double>(bytes);
   result.share = static_cast<double>(done) / static_cast<double>(count);
-  for (const Comparing& comparison : comparisons) result.beside.push_back(comparison.result());
+  for (const Comparing& comparison : comparisons) result.comparisons.push_back(comparison.result());
   return result;
 }
 

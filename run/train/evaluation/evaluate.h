@@ -55,20 +55,20 @@ std::optional<EvaluationLimit> evaluation_limit(const std::string& text, std::in
 std::int64_t automatic_batches(double trained, double flops);
 
 struct TextLoss {
-  double loss = 0;                      // mean over the tokens that were predicted
-  double perplexity = 0;                // e^loss
-  double bits_per_byte = 0;             // the sum of the loss in bits / bytes of the tokens' text
-  std::int64_t tokens = 0;              // that were predicted
-  double share = 0;                     // of the batches; 1: all
-  std::vector<Comparison> beside = {};  // one for each of WindowOptions::beside
+  double loss = 0;           // mean over the tokens that were predicted
+  double perplexity = 0;     // e^loss
+  double bits_per_byte = 0;  // the sum of the loss in bits / bytes of the tokens' text
+  std::int64_t tokens = 0;   // that were predicted
+  double share = 0;          // of the batches; 1: all
+  std::vector<Comparison> comparisons = {};  // one for each of WindowOptions::compared
 };
 
 struct WindowOptions {
   std::int64_t batch_size, block_size;
   std::optional<std::int64_t> stride = {};  // see SequentialBatches
   EvaluationLimit limit = {};
-  std::vector<const nn::Decoder*> beside = {};  // models to compare with: see Comparing
-  CacheType cache = CacheType::f32;             // how keys and values are stored: see hidden_of()
+  std::vector<const nn::Decoder*> compared = {};  // models to compare with: see Comparing
+  CacheType cache = CacheType::f32;               // how keys and values are stored: see hidden_of()
   // After each batch: the share that is done, and the seconds that are left.
   std::function<void(double share, double seconds_left)> on_progress = {};
 };

@@ -1,6 +1,6 @@
 // The arguments of a training program that resumes a run.
 
-#include "tapegrad/apps/cli/training_program.h"
+#include "tapegrad/apps/cli/training/training_program.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"

@@ -217,7 +217,7 @@ TEST_CASE("--against refuses a model of other tokens or fewer positions", "[eval
 }
 
 TEST_CASE("a loss with short keys and values is that of texts made with them", "[evaluate]") {
-  const run::TextModel model = run::load_packed(run::open_model(tiny().run));
+  const run::TextModel model = run::load_quantized(run::open_model(tiny().run));
   const auto tokens = model.tokenizer.encode("the cat sat on m");
   nn::Generation generation(model.gpt, {.cache = CacheType::f16});
   const auto id = generation.add(tokens, {.max_new_tokens = 1, .prompt_logprobs = 0}, Rng(1));

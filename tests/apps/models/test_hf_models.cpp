@@ -1,6 +1,6 @@
 // The programs with a model folder of Hugging Face's.
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/golden/golden.h"
 

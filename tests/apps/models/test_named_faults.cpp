@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;

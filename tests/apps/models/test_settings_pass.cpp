@@ -63,7 +63,7 @@ TEST_CASE("a run keeps the settings of the model that it starts from, and export
   check_settings(out);
   run_export(run, "gguf", folder / "out.gguf");
   CHECK(GgufFile(folder / "out.gguf").keys().at("tokenizer.chat_template") ==
-        nn::GgufValue(kSettings.at("chat_template.jinja")));
+        GgufValue(kSettings.at("chat_template.jinja")));
   // A run of another model leaves none of them.
   check_ended_well(train(tiny_run(corpus, run, 1) + Args{"--overwrite"}));
   for (const auto& [name, bytes] : kSettings) CHECK_FALSE(fs::exists(run / name));

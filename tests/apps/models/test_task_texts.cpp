@@ -161,7 +161,7 @@ TEST_CASE("a word counts as guessed if the model writes it, and its likelihood a
 TEST_CASE("texts of a task end at its stops, and are those that the model writes alone",
           "[tasks]") {
   const TinyRun run(300, {"--block-size", "40", "--dropout", "0", "--lr-decay-iters", "300"});
-  const run::TextModel model = run::load_packed(run::open_model(run.run));
+  const run::TextModel model = run::load_quantized(run::open_model(run.run));
   const TempFolder folder;
   evaluation::Task task = evaluation::open_task(folder.put("texts.json", kTexts));
   std::string lines;

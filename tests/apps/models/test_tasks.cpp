@@ -116,7 +116,7 @@ TEST_CASE("a continuation begins where the context's tokens end, its white space
 }
 
 TEST_CASE("log-likelihoods are those of a plain pass, whatever is shared or left out", "[tasks]") {
-  const run::TextModel model = run::load_packed(run::open_model(animals().run));
+  const run::TextModel model = run::load_quantized(run::open_model(animals().run));
   const run::TextModel plain = run::load(animals().run);
   std::string examples;
   for (int i = 0; i < 9; ++i) examples += "the dog ate. ";
@@ -149,7 +149,7 @@ TEST_CASE("log-likelihoods are those of a plain pass, whatever is shared or left
 
 TEST_CASE("the examples that items share are read once", "[tasks]") {
   const TinyRun run(2, {"--block-size", "120"});
-  const run::TextModel model = run::load_packed(run::open_model(run.run));
+  const run::TextModel model = run::load_quantized(run::open_model(run.run));
   std::string examples;
   for (int i = 0; i < 8; ++i) examples += "the dog ate. ";
   const auto item = [&](const std::string& end) {
@@ -223,7 +223,7 @@ TEST_CASE("evaluate --task prints shares of right answers, and writes each item"
 }
 
 TEST_CASE("a signal ends a task, whose items so far are marked as a part", "[tasks]") {
-  const run::TextModel model = run::load_packed(run::open_model(animals().run));
+  const run::TextModel model = run::load_quantized(run::open_model(animals().run));
   evaluation::Questions questions;
   questions.tasks.push_back(evaluation::open_task(TaskFiles().task));
   questions.items = {{{.where = "a", .contexts = {"the", "the"}, .choices = {"cat", "dog"}}}};

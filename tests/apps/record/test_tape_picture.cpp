@@ -1,8 +1,8 @@
 // inspect --tape.
 
 #include "tapegrad/apps/inspect/tape_picture.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;

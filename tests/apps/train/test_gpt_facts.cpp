@@ -1,7 +1,7 @@
 // The plan of train-gpt, of options that were chosen and of facts: no text is read here, and no
 // program is started.
 
-#include "tapegrad/apps/gpt/gpt_facts.h"
+#include "tapegrad/apps/train/gpt_facts.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_args.h"
@@ -39,7 +39,7 @@ TEST_CASE("--epochs becomes steps when the length of a pass is known", "[gpt-fac
       parsed({"--corpus", "text.txt", "--epochs", "3", "--gradient-accumulation-steps", "4"});
   CHECK(said.passes.epochs == 3);
   CHECK_FALSE(said.call.max_minutes);  // of the preset
-  const gpt::Options plan = gpt::resolve(said, {.vocab_size = 31, .batches_per_pass = 6});
+  const gpt::Options plan = gpt::resolve(said, {.vocab_size = 31, .batches_per_epoch = 6});
   CHECK(plan.optimizer.max_iters == 5);  // 18 batches; the last step begins another pass
   CHECK_FALSE(plan.passes.epochs);
   const gpt::Options open = gpt::resolve(said, {.vocab_size = 31});

@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/optim/optimizer_list.h"
 #include "tapegrad/run/options/options.h"
 #include "tapegrad/tests/apps/parsed.h"

@@ -1,8 +1,8 @@
 // Both training programs with several threads, in this process, where ThreadSanitizer can watch the
 // whole of a run.
 
-#include "tapegrad/apps/gpt/gpt_training.h"
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
+#include "tapegrad/apps/train/gpt_training.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 

@@ -1,7 +1,7 @@
 // Windows, caps and scales of attention's scores, and caps of logits.
 
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/kernels/small_product.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/tests/autograd/ops/compare_fused.h"
 #include "tapegrad/tests/golden/golden.h"
 

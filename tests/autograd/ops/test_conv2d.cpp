@@ -2,7 +2,7 @@
 #include <array>
 #include <cmath>
 
-#include "tapegrad/autograd/image_ops.h"
+#include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"

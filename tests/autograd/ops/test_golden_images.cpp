@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/image_ops.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
+#include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"

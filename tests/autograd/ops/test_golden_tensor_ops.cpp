@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/composed_ops.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"

@@ -2,7 +2,7 @@
 #include <limits>
 #include <numbers>
 
-#include "tapegrad/autograd/head_ops.h"
+#include "tapegrad/autograd/ops/head_ops.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tapegrad/autograd/image_ops.h"
+#include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "tapegrad/autograd/composed_ops.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"

@@ -53,21 +53,21 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"autograd/ops.h",
      {"eq", "ne", "lt", "le", "gt", "ge", "operator<", "operator<=", "operator>", "operator>=",
       "logical_and", "logical_or", "logical_not", "allclose", "argmax", "scalar_like"}},
-    {"autograd/movement_ops.h", {"nonzero"}},
+    {"autograd/ops/movement_ops.h", {"nonzero"}},
     // Elements as text, bytes, other libraries' matrices, and files.
     {"autograd/kernels/cached_page.h", {"load"}},
     {"autograd/tensor/eigen.h",
      {"check_map", "matrix_map", "mutable_matrix_map", "vector_map", "mutable_vector_map"}},
     {"autograd/tensor/print.h", {"to_string", "operator<<", "format"}},
-    {"autograd/tensor/safetensors.h", {"save_safetensors"}},
+    {"autograd/formats/safetensors.h", {"save_safetensors"}},
     {"autograd/tensor/stored_tensor.h", {"StoredTensor", "same_bytes", "bytes_of"}},
-    {"autograd/packed/packed_matrix.h", {"fill"}},  // after PackedMatrix has checked it
+    {"autograd/quantized/quantized_matrix.h", {"fill"}},  // after QuantizedMatrix has checked it
     {"arrays/array_loader.h", {"rows_of"}},
     {"arrays/npy.h", {"save_npy", "save_npz"}},
     {"run/folder/run_checkpoint.h", {"check_finite_tensors"}},
     // Generation, which runs in a TapePause, and refuses a tape in CachedPage::store.
     {"nn/generation/beam.h", {"translate", "DecoderState", "step"}},
-    {"nn/generation/generation.h", {"score_prompt", "read_apart"}},
+    {"nn/generation/generation.h", {"score_prompt", "prefill_apart"}},
     {"nn/generation/kv_cache.h",
      {"append", "next_place", "page_for", "append_tokens", "append_newest"}},
     // Layers, models and losses, which are made of ops.
@@ -80,8 +80,8 @@ const std::map<std::string, Names> kWithoutGradients = {
       "normed_embedding", "run_blocks", "last_position"}},
     {"nn/layers.h", {"Linear", "with_adapters", "outputs_of", "activate", "maybe_dropout"}},
     {"nn/multi_head_attention.h",
-     {"weights", "moved_keys", "remember", "recall", "project", "turned"}},
-    {"nn/ngram_embedding.h", {"rows_for"}},
+     {"weights", "moved_keys", "cache_keys_values", "cross_attend", "project", "turned"}},
+    {"nn/layers/ngram_embedding.h", {"rows_for"}},
     {"nn/transformer.h",
      {"step", "sublayers", "embed", "encode", "hidden", "loss", "likeliest", "last_logits"}},
     {"run/train/preferences.h", {"margins_of"}},
@@ -287,7 +287,7 @@ TEST_CASE("arguments without gradients name themselves and detach() where a tape
       {"batch_norm_with", "[batch_norm_with] mean of shape (2)"},
       {"hinge_embedding_loss", "[hinge_embedding_loss] target of shape (3, 4)"},
       {"cosine_embedding_loss", "[cosine_embedding_loss] target of shape (3)"},
-      {"PackedMatrix", "[PackedMatrix] from of shape (4, 4)"},
+      {"QuantizedMatrix", "[QuantizedMatrix] from of shape (4, 4)"},
       {"store", "[CachedPage::store] keys of shape (3, 4)"}};
   for (const TrackedCall& call : tracked_calls()) {
     const auto text = texts.find(call.function);

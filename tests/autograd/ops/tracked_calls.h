@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "tapegrad/autograd/cached_attention.h"
-#include "tapegrad/autograd/composed_ops.h"
-#include "tapegrad/autograd/head_ops.h"
-#include "tapegrad/autograd/image_ops.h"
-#include "tapegrad/autograd/packed/packed_matrix.h"
-#include "tapegrad/autograd/recurrent_ops.h"
+#include "tapegrad/autograd/ops/composed_ops.h"
+#include "tapegrad/autograd/ops/head_ops.h"
+#include "tapegrad/autograd/ops/image_ops.h"
+#include "tapegrad/autograd/ops/recurrent_ops.h"
+#include "tapegrad/autograd/quantized/quantized_matrix.h"
 #include "tapegrad/tests/autograd/support.h"
 
 namespace tapegrad::testing {
@@ -205,7 +205,7 @@ inline void add_of_sequences(Calls& calls) {
     const std::vector<std::shared_ptr<CachedPage>> pages = {page_of(Tensor::ones(m), Tensor::ones(m))};
     return attention(q, std::array{CachedKeys{pages, 3}}, 2);
   };
-  const auto packed = [](const StoredTensor& from) { return PackedMatrix(from, stored_type("f32")).unpacked(); };
+  const auto packed = [](const StoredTensor& from) { return QuantizedMatrix(from, stored_type("f32")).dequantized(); };
   const Calls lines = {
       {"attention", {"qkv"}, {{1, 3, 12}}, [](In x) { return attention(x[0], 2); }},
       {"attention", {"q", "k", "v", "ScoreOptions.attn_mask"}, {sequence, sequence, sequence, {3, 3}},
@@ -215,10 +215,10 @@ inline void add_of_sequences(Calls& calls) {
       {"attention_weights", {"q", "k"}, {sequence}, [](In x) { return attention_weights(x[0], x[1], 2); }},
       {"attention_reference", {"q", "k", "v"}, {sequence}, [](In x) { return attention_reference(x[0], x[1], x[2], 2, true); }},
       {"store", {"keys", "values"}, {m}, [=](In x) { page_of(x[0], x[1]); return Tensor(); }, {"keys", "values"}},
-      {"PackedMatrix", {"from"}, {square}, [=](In x) { return packed({x[0], "from"}); }, {"from"}},
-      {"PackedMatrix", {"from"}, {square}, [=](In x) { return packed(StoredTensor(x[0], "from").transposed()); }, {"from"}},
-      {"PackedMatrix", {"from"}, {square}, [=](In x) { return packed(StoredTensor(x[0], "from").first_rows(2)); }, {"from"}},
-      {"PackedMatrix", {"from"}, {square},
+      {"QuantizedMatrix", {"from"}, {square}, [=](In x) { return packed({x[0], "from"}); }, {"from"}},
+      {"QuantizedMatrix", {"from"}, {square}, [=](In x) { return packed(StoredTensor(x[0], "from").transposed()); }, {"from"}},
+      {"QuantizedMatrix", {"from"}, {square}, [=](In x) { return packed(StoredTensor(x[0], "from").first_rows(2)); }, {"from"}},
+      {"QuantizedMatrix", {"from"}, {square},
        [=](In x) { return packed(StoredTensor(x[0], "from").rows(4, [](std::int64_t row) { return 3 - row; })); }, {"from"}},
       {"lstm", {"x", "h0", "c0", "weight_hh", "bias_hh"}, {{3, 1, 16}, state, state, {16, 4}, {16}},
        [](In x) { return lstm(x[0], x[1], x[2], x[3], x[4]).y; }},

@@ -2,8 +2,8 @@
 #include <map>
 #include <set>
 
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/parallel.h"

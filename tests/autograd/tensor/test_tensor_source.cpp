@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/half.h"
 #include "tapegrad/base/memory/memory.h"

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/autograd/tensor/write_stored.h"
 #include "tapegrad/base/half.h"

@@ -35,10 +35,10 @@ nn::DecoderConfig config_of_model() {
   return config;
 }
 
-// A packed model that offers two adapters, of other ranks and for other layers.
+// A quantised model that offers two adapters, of other ranks and for other layers.
 struct Offering {
   explicit Offering(std::string_view type) {
-    params.pack(&stored_type(type));
+    params.quantize(&stored_type(type));
     first.adapt({.rank = 3, .alpha = 6, .targets = {"*"}});
     second.adapt({.rank = 2, .alpha = 2, .targets = {"*attn*"}});
     params.offer(first);
@@ -109,7 +109,7 @@ TEST_CASE(
     "[row_adapters]") {
   const std::string type = GENERATE("f32", "q8_0");
   const Offering model(type);
-  REQUIRE(model.gpt->all_packed());
+  REQUIRE(model.gpt->all_quantized());
   REQUIRE(model.gpt->adapters == 2);
   Rng rng(5);
   const std::vector<Tokens> stems = {random_prompt(rng, 20), random_prompt(rng, 150)};

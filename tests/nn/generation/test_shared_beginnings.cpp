@@ -31,7 +31,7 @@ nn::DecoderConfig config_of(bool rope) {
 // A model whose matrices are packed as this type.
 struct Model {
   Model(bool rope, std::string_view type, bool exact = false) {
-    params.pack(&stored_type(type), exact);
+    params.quantize(&stored_type(type), exact);
     gpt.emplace(params, config_of(rope));
     randomize(params.parameters(), rng, 0.25);
   }
@@ -151,7 +151,7 @@ TEST_CASE("texts that begin alike are to the bit what they are alone, however th
       std::tuple("f32", false, CacheType::f32), std::tuple("q8_0", true, CacheType::f32),
       std::tuple("q8_0", false, CacheType::f16), std::tuple("q8_0", false, CacheType::q8_0));
   const Model model(rope, type, exact);
-  REQUIRE(model.gpt->all_packed());
+  REQUIRE(model.gpt->all_quantized());
   Rng rng(rope ? 5 : 6);
   const std::vector<Tokens> stems = {random_tokens(rng, 20), random_tokens(rng, 300),
                                      random_tokens(rng, 520)};

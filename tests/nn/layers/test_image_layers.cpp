@@ -1,7 +1,7 @@
 #include <map>
 #include <string>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/nn/layers.h"
 #include "tapegrad/nn/layers/image_layers.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/nn/layers.h"
 #include "tapegrad/nn/layers/embedding_bag_layer.h"
 #include "tapegrad/nn/layers/image_layers.h"

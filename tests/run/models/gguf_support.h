@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/nn/formats/gguf.h"
+#include "tapegrad/autograd/formats/gguf.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -17,9 +17,6 @@
 namespace tapegrad::testing {
 
 namespace fs = std::filesystem;
-using nn::GgufFile;
-using nn::GgufKeys;
-using nn::GgufTensor;
 
 inline const std::string kCorpus =
     "the cat, naïve; 中文字符 and 👍🏽!\nI'll say: 3.14 é\n";
@@ -80,7 +77,7 @@ struct Edited {
     }
   }
   run::TextModel load() const {
-    nn::write_gguf(folder / "edited.gguf", keys, tensors);
+    write_gguf(folder / "edited.gguf", keys, tensors);
     return run::load(folder / "edited.gguf");
   }
   std::string complaint() const {

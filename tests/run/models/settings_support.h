@@ -40,7 +40,7 @@ inline fs::path put_gguf_model(const TempFolder& folder, const std::string& name
   const auto number = [](std::uint32_t type, std::size_t bytes, char first) {
     std::string value(bytes, '\0');
     value[0] = first;
-    return nn::GgufStored{type, value};
+    return GgufStored{type, value};
   };
   keys["general.name"] = std::string("A small model");
   keys["general.tags"] = std::vector<std::string>{"chat", "tiny"};
@@ -59,7 +59,7 @@ inline fs::path put_gguf_model(const TempFolder& folder, const std::string& name
     tensors.push_back({tensor, &stored_type("f32"), entry.shape,
                        [&file, t = std::string(tensor)] { return file.read(t, DType::f32); }});
   }
-  nn::write_gguf(folder / name, keys, tensors);
+  write_gguf(folder / name, keys, tensors);
   return folder / name;
 }
 

@@ -21,7 +21,7 @@ namespace {
 fs::path llama() { return golden_file("hf_llama"); }
 fs::path lora() { return golden_file("hf_llama_lora"); }
 
-// The golden model with the golden adapters beside packed weights, for training.
+// The golden model with the golden adapters beside quantised weights, for training.
 struct Packed {
   run::OpenedModel opened = run::with_adapter(run::open_model(llama()), lora());
   nn::Params params = [&] {
@@ -61,11 +61,11 @@ std::string refusal(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("ten steps of AdamW on adapters over packed weights have PyTorch's losses",
+TEST_CASE("ten steps of AdamW on adapters over quantised weights have PyTorch's losses",
           "[golden][adapters]") {
   const SafeTensors expected = load_safetensors((lora() / "expected.safetensors").string());
   const Tensor ids = load_safetensors((llama() / "expected.safetensors").string()).at("input_ids");
-  const Packed model;
+  const Quantised model;
   CHECK(model.params.parameters().size() == 12);
   const Tensor logits = model.gpt(ids);
   CHECK(max(abs(logits - expected.at("logits"))).item() < 1e-4);

@@ -178,12 +178,12 @@ TEST_CASE("from Hugging Face's layout to GGUF and back go chat templates, roles 
   const fs::path in = put_hf_model(folder);
   export_as("gguf", kept(run::load(in), folder / "kept"), folder / "out.gguf");
   const GgufFile file(folder / "out.gguf");
-  CHECK(file.keys().at("tokenizer.chat_template") == nn::GgufValue(kChat + "\r\n\n"));
-  CHECK(file.keys().at("tokenizer.ggml.padding_token_id") == nn::GgufValue(std::int64_t{400}));
-  CHECK(file.keys().at("tokenizer.ggml.mask_token_id") == nn::GgufValue(std::int64_t{400}));
-  CHECK(file.keys().at("tokenizer.ggml.bos_token_id") == nn::GgufValue(std::int64_t{0}));
-  CHECK(file.keys().at("general.sampling.temp") == nn::GgufValue(0.6));
-  CHECK(file.keys().at("general.sampling.top_k") == nn::GgufValue(std::int64_t{20}));
+  CHECK(file.keys().at("tokenizer.chat_template") == GgufValue(kChat + "\r\n\n"));
+  CHECK(file.keys().at("tokenizer.ggml.padding_token_id") == GgufValue(std::int64_t{400}));
+  CHECK(file.keys().at("tokenizer.ggml.mask_token_id") == GgufValue(std::int64_t{400}));
+  CHECK(file.keys().at("tokenizer.ggml.bos_token_id") == GgufValue(std::int64_t{0}));
+  CHECK(file.keys().at("general.sampling.temp") == GgufValue(0.6));
+  CHECK(file.keys().at("general.sampling.top_k") == GgufValue(std::int64_t{20}));
   export_as("hf", run::load(folder / "out.gguf"), folder / "back");
   const json config = json_in(folder / "back/tokenizer_config.json"),
              generation = json_in(folder / "back/generation_config.json");

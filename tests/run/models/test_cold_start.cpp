@@ -48,7 +48,7 @@ run::TextModel model_of_width(std::int64_t width) {
 
 // The memory with the cache, if each byte is in memory once.
 double open_and_make_token(const char* path) {
-  const run::TextModel model = run::load_packed(run::open_model(path));
+  const run::TextModel model = run::load_quantized(run::open_model(path));
   CHECK(!model.stream("the cat", {.max_new_tokens = 1, .greedy = true}).text().empty());
   return static_cast<double>(bytes_of_files(path) +
                              model.gpt.config.block_size *

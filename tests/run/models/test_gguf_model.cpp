@@ -68,7 +68,7 @@ TEST_CASE("texts end at a file's eos_token_id", "[gguf_model]") {
 }
 
 TEST_CASE("keys that may change the result, or do not fit, are refused by name", "[gguf_model]") {
-  const auto with = [](const std::string& key, const nn::GgufValue& value) {
+  const auto with = [](const std::string& key, const GgufValue& value) {
     Edited e;
     e.keys[key] = value;
     return e.complaint();
@@ -129,8 +129,8 @@ TEST_CASE("a model in several GGUF files is the one in a single file", "[gguf_mo
     keys["split.count"] = std::int64_t{2};
     keys["split.tensors.count"] = std::ssize(e.tensors);
     const auto begin = e.tensors.begin(), middle = begin + static_cast<std::ptrdiff_t>(half);
-    nn::write_gguf(path(i), keys,
-                   i == 0 ? std::vector(begin, middle) : std::vector(middle, e.tensors.end()));
+    write_gguf(path(i), keys,
+               i == 0 ? std::vector(begin, middle) : std::vector(middle, e.tensors.end()));
   }
   CHECK(same_bits(run::load(path(0)).gpt(ids), expected));
   CHECK(same_bits(run::load(path(1)).gpt(ids), expected));
@@ -141,7 +141,7 @@ TEST_CASE("a model in several GGUF files is the one in a single file", "[gguf_mo
 TEST_CASE("keys of Llama's family are honoured or refused", "[gguf_model]") {
   const TempFolder folder;
   run::export_gguf(run::load(golden_file("hf_llama")), folder / "good.gguf", stored_type("f32"));
-  const auto with = [&](const std::string& key, const nn::GgufValue& value) {
+  const auto with = [&](const std::string& key, const GgufValue& value) {
     Edited e(folder / "good.gguf");
     e.keys[key] = value;
     return e.complaint();

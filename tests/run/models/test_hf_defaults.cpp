@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/run/models/formats/hf/hf_config.h"
 #include "tapegrad/tests/run/models/hf_golden.h"
 

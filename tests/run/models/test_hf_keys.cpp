@@ -3,7 +3,7 @@
 #include <tuple>
 #include <utility>
 
-#include "tapegrad/base/python_json.h"
+#include "tapegrad/base/json/python_json.h"
 #include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/run/models/formats/hf/hf_config.h"
 #include "tapegrad/tests/run/models/hf_golden.h"

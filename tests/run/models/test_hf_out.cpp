@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/hf/hf_config.h"

@@ -1,5 +1,5 @@
-#include "tapegrad/nn/formats/pickle_writer.h"
-#include "tapegrad/nn/formats/torch_file.h"
+#include "tapegrad/autograd/formats/pickle_writer.h"
+#include "tapegrad/autograd/formats/torch_file.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -200,19 +200,19 @@ TEST_CASE("a model that nanoGPT does not have is refused by name, and nothing is
 
 TEST_CASE("checkpoints of other programs are refused with the reason", "[nanogpt]") {
   const TempFolder folder;
-  const auto complaint = [&](const std::function<void(nn::PickleWriter&)>& write) {
-    nn::PickleWriter w;
+  const auto complaint = [&](const std::function<void(PickleWriter&)>& write) {
+    PickleWriter w;
     w.begin_dict();
     write(w);
     w.end_dict();
     const std::string pickle = w.take();
-    const nn::ZipFile files[] = {{"a/data.pkl", pickle}};
-    nn::write_stored_zip(folder / "file.pt", files);
+    const ZipFile files[] = {{"a/data.pkl", pickle}};
+    write_stored_zip(folder / "file.pt", files);
     return refusal([&] { run::load(folder / "file.pt"); });
   };
   CHECK_THAT(complaint([](auto&) {}), ContainsSubstring("no dicts 'model' and 'model_args'"));
-  const auto with_args = [&](const std::function<void(nn::PickleWriter&)>& write) {
-    return complaint([&](nn::PickleWriter& w) {
+  const auto with_args = [&](const std::function<void(PickleWriter&)>& write) {
+    return complaint([&](PickleWriter& w) {
       w.text("model");
       w.begin_dict();
       w.end_dict();

@@ -38,7 +38,7 @@ Uses use(const run::TextModel& model, run::JsonMasks& masks, std::uint64_t seed)
 
 TEST_CASE("threads that share a model get what each would get alone", "[models]") {
   const std::string weights = GENERATE("f32", "q8_0");
-  const run::TextModel model = run::load_packed(
+  const run::TextModel model = run::load_quantized(
       run::open_model(std::string(places::kSources) + "/tests/golden/hf_qwen3"), weights);
   constexpr std::uint64_t kThreads = 6;
   std::vector<Uses> alone, together(kThreads);

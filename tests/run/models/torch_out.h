@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "tapegrad/autograd/formats/pickle_writer.h"
+#include "tapegrad/autograd/formats/stored_zip.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/nn/formats/pickle_writer.h"
-#include "tapegrad/nn/formats/stored_zip.h"
 
 namespace tapegrad::testing {
 
 // As torch.save writes a state dict.
 inline void write_torch(const std::filesystem::path& path,
                         const std::map<std::string, Tensor>& tensors) {
-  nn::PickleWriter w;
+  PickleWriter w;
   w.begin_ordered_dict();
   std::vector<std::string> storages;
   for (const auto& [name, t] : tensors) {
@@ -24,11 +24,11 @@ inline void write_torch(const std::filesystem::path& path,
   }
   w.end_dict();
   const std::string pickle = w.take();
-  std::vector<nn::ZipFile> files = {{"archive/data.pkl", pickle}};
+  std::vector<ZipFile> files = {{"archive/data.pkl", pickle}};
   for (std::size_t i = 0; i < storages.size(); ++i) {
     files.push_back({"archive/data/" + std::to_string(i), storages[i]});
   }
-  nn::write_stored_zip(path, files);
+  write_stored_zip(path, files);
 }
 
 }  // namespace tapegrad::testing

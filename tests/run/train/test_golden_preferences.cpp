@@ -91,7 +91,7 @@ struct Whole {
   run::OpenedModel opened = run::open_model(golden_file("hf_llama"));
   nn::Params params{opened.weights};
   nn::Decoder gpt = nn::make_decoder(params, opened.config, {});
-  run::TextModel reference = run::load_packed(run::open_model(golden_file("hf_llama")));
+  run::TextModel reference = run::load_quantized(run::open_model(golden_file("hf_llama")));
 };
 
 }  // namespace
@@ -123,7 +123,7 @@ TEST_CASE("ten steps of DPO on adapters, with the model without them as referenc
       run::with_adapter(run::open_model(golden_file("hf_llama")), golden_file("hf_llama_lora"));
   const bool packed = GENERATE(false, true);
   nn::Params params(opened.parts);
-  if (packed) params.pack(nullptr, true);
+  if (packed) params.quantize(nullptr, true);
   const nn::Decoder gpt =
       nn::make_decoder(params, opened.config, {.adapters = opened.tuning.adapters()});
   const nn::Decoder reference = nn::without_adapters(gpt);

@@ -53,7 +53,7 @@ struct SlowTask {
 }  // namespace
 
 TEST_CASE("steps within a time leave room for what is due beside them", "[time-budget]") {
-  const run::RunCosts costs{.step = 1, .checkpoint = 2, .beside = {.evaluation = 10, .end = 5}};
+  const run::RunCosts costs{.step = 1, .checkpoint = 2, .side = {.evaluation = 10, .end = 5}};
   const run::EvaluationOptions options{.eval_interval = 100};
   // Whatever is decided: it fits, and one step more does not. An evaluation comes with a
   // checkpoint; both are due at 0, 100, … and at the end.

@@ -16,23 +16,21 @@
 namespace tapegrad::run {
 namespace {
 
-using nn::GgufTensor;
-
 std::string name_of_format(const Family& family) {
   return fmt::format("GGUF's {}", family.gguf.architecture);
 }
 
-nn::GgufValue gguf_value_of(const Value& value) {
+GgufValue gguf_value_of(const Value& value) {
   return std::visit(
-      [](const auto& v) -> nn::GgufValue {
-        if constexpr (std::is_constructible_v<nn::GgufValue, decltype(v)>) return v;
+      [](const auto& v) -> GgufValue {
+        if constexpr (std::is_constructible_v<GgufValue, decltype(v)>) return v;
         fail("GGUF has no value of this type");
       },
       value);
 }
 
 void set_config_keys(const Family& family, const nn::DecoderConfig& c, const StoredType& type,
-                     nn::GgufKeys& keys) {
+                     GgufKeys& keys) {
   const std::string architecture(family.gguf.architecture);
   keys["general.architecture"] = architecture;
   keys["general.type"] = std::string("model");
@@ -54,7 +52,7 @@ void set_config_keys(const Family& family, const nn::DecoderConfig& c, const Sto
 
 // The tokenizer's keys and all that passes through. Those of the file that the model came from stay
 // as they are, unless the tokenizer is another one. Returns as add_gguf_tokenizer().
-bool add_settings(nn::GgufKeys& keys, const TextModel& model) {
+bool add_settings(GgufKeys& keys, const TextModel& model) {
   const auto& from = model.settings.gguf;
   if (from) keys = passed_keys(*from);
   if (from && is_gguf_tokenizer(from, model.tokenizer)) {
@@ -85,7 +83,7 @@ bool add_settings(nn::GgufKeys& keys, const TextModel& model) {
 const StoredType& type_of(const GgufName& name, const Shape& shape, const StoredType& type,
                           TypeCounts& counts) {
   if (shape.rank() != 2 || name.theirs == "position_embd.weight") return stored_type(DType::f32);
-  const StoredType& fits = nn::gguf_row_type(type, shape[1]);
+  const StoredType& fits = gguf_row_type(type, shape[1]);
   ++counts[&fits];
   return fits;
 }
@@ -134,7 +132,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
   const nn::DecoderConfig c = with_window_base(name_of_format(family), family, model.gpt.config);
   require_f32(model.params);
   check_finite_tensors("the model", model.params.tensors());
-  nn::GgufKeys keys;
+  GgufKeys keys;
   const bool adds_end_row = add_settings(keys, model);
   set_config_keys(family, c, type, keys);
   const auto rows = keys.find(fmt::format("{}.vocab_size", family.gguf.architecture));
@@ -164,7 +162,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
                          return Tensor::from(divisors, {std::ssize(divisors)});
                        }});
   }
-  nn::write_gguf(out, keys, tensors);
+  write_gguf(out, keys, tensors);
   return {.files = {},
           .use = "llama-completion -m {0} -no-cnv -p \"…\", and the other programs of llama.cpp",
           .other_types = other_types(type, counts)};

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
 #include "tapegrad/run/models/formats/gguf/gguf_names.h"
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The value of a key; of lists of numbers, which no key of a family is, an empty list.
-std::optional<Value> find_value(const nn::GgufFile& file, const std::string& key) {
+std::optional<Value> find_value(const GgufFile& file, const std::string& key) {
   const auto found = file.keys().find(key);
   if (found == file.keys().end()) return std::nullopt;
   return std::visit(
@@ -29,7 +29,7 @@ std::optional<Value> find_value(const nn::GgufFile& file, const std::string& key
 }
 
 // One that the family does not know might change the result.
-void check_all_known(const nn::GgufFile& file, const std::vector<FamilyKey>& known,
+void check_all_known(const GgufFile& file, const std::vector<FamilyKey>& known,
                      const std::string& prefix) {
   for (const auto& [name, value] : file.keys()) {
     const bool is_known = std::any_of(
@@ -40,7 +40,7 @@ void check_all_known(const nn::GgufFile& file, const std::vector<FamilyKey>& kno
   }
 }
 
-std::int64_t rows_of_embedding(const nn::GgufFile& file) {
+std::int64_t rows_of_embedding(const GgufFile& file) {
   const Shape& shape = file.at(kTokenTable).shape;
   check(shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file.name(), kTokenTable, shape);
   const std::int64_t rows = shape[0] - (gguf_value(file, kMeanEndRow, false) ? 1 : 0);
@@ -50,7 +50,7 @@ std::int64_t rows_of_embedding(const nn::GgufFile& file) {
 
 // The largest divisor is the factor, which the slowest pairs have. The file has what these numbers
 // make, or something else is meant.
-void read_rope_scaling(const nn::GgufFile& file, nn::DecoderConfig& c) {
+void read_rope_scaling(const GgufFile& file, nn::DecoderConfig& c) {
   if (!file.contains(kRopeDivisors)) return;
   const Tensor stored = file.read(kRopeDivisors, DType::f32);
   const auto values = stored.values<float>();
@@ -76,7 +76,7 @@ void read_rope_scaling(const nn::GgufFile& file, nn::DecoderConfig& c) {
         kRopeDivisors);
 }
 
-void read_linear_scaling(const nn::GgufFile& file, const std::string& architecture,
+void read_linear_scaling(const GgufFile& file, const std::string& architecture,
                          nn::DecoderConfig& c) {
   const std::string key = architecture + kRopeScalingType;
   const auto type = gguf_value<std::string>(file, key, "linear");
@@ -92,7 +92,7 @@ void read_linear_scaling(const nn::GgufFile& file, const std::string& architectu
 }
 
 // Some options are not said by a key, but by the tensors that there are.
-void read_tensors(const nn::GgufFile& file, const Family& family, nn::DecoderConfig& c) {
+void read_tensors(const GgufFile& file, const Family& family, nn::DecoderConfig& c) {
   c.vocab_size = rows_of_embedding(file);
   c.tied = !file.contains(kHeadTable);
   for (const GgufTensorName& row : family.gguf.tensors) {
@@ -104,7 +104,7 @@ void read_tensors(const nn::GgufFile& file, const Family& family, nn::DecoderCon
   }
 }
 
-nn::DecoderConfig config_of(const nn::GgufFile& file, const Family& family) {
+nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
   const std::string prefix = std::string(family.gguf.architecture) + ".";
   const std::vector<FamilyKey>& keys = family.gguf.keys;
   const FindValue find = [&](std::string_view key) {
@@ -124,7 +124,7 @@ nn::DecoderConfig config_of(const nn::GgufFile& file, const Family& family) {
 // The tensors by our names.
 class GgufWeights : public TensorSource {
  public:
-  GgufWeights(std::shared_ptr<const nn::GgufFile> file, const nn::DecoderConfig& config,
+  GgufWeights(std::shared_ptr<const GgufFile> file, const nn::DecoderConfig& config,
               const Family& family)
       : file_(std::move(file)) {
     const bool has_end_row = gguf_value(*file_, kMeanEndRow, false);
@@ -169,17 +169,17 @@ class GgufWeights : public TensorSource {
     return added(file_->read(place.theirs, as), -place.plus);
   }
 
-  std::shared_ptr<const nn::GgufFile> file_;
+  std::shared_ptr<const GgufFile> file_;
   Entries entries_;
   std::map<std::string, GgufName> places_;
 };
 
 }  // namespace
 
-bool is_gguf_file(const fs::path& path) { return nn::begins_as_gguf(path); }
+bool is_gguf_file(const fs::path& path) { return begins_as_gguf(path); }
 
 ForeignModel open_gguf(const fs::path& path) {
-  const auto file = nn::open_gguf_parts(path);
+  const auto file = open_gguf_parts(path);
   const auto type = gguf_value<std::string>(*file, "general.type", "model");
   check(type == "model", "{}: general.type '{}' is not supported, only model", file->name(), type);
   const auto architecture = gguf_value<std::string>(*file, "general.architecture", "none");

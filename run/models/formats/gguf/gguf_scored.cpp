@@ -16,7 +16,7 @@ struct ScoredVocabulary {
   std::optional<std::int64_t> begin, end, unknown;
 };
 
-ScoredVocabulary scored_vocabulary_of(const nn::GgufFile& file, std::int64_t rows) {
+ScoredVocabulary scored_vocabulary_of(const GgufFile& file, std::int64_t rows) {
   ScoredVocabulary v;
   const auto* const tokens =
       find_gguf_value<std::vector<std::string>>(file, kTokenizerKey + "tokens");
@@ -55,7 +55,7 @@ data::HfFile hf_file_of(const ScoredVocabulary& v) {
 
 }  // namespace
 
-data::Tokenizer read_scored_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
+data::Tokenizer read_scored_tokenizer(const std::shared_ptr<const GgufFile>& file,
                                       std::int64_t rows) {
   const bool has_end_row = gguf_value(*file, kMeanEndRow, false);
   ScoredVocabulary v = scored_vocabulary_of(*file, rows + (has_end_row ? 1 : 0));

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/formats/gguf.h"
 
 namespace tapegrad::run {
 
@@ -18,7 +18,7 @@ namespace tapegrad::run {
 // no token become bytes. Here they are read as a tokenizer.json that does so.
 
 // gguf_tokenizer() for this kind.
-data::Tokenizer read_scored_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
+data::Tokenizer read_scored_tokenizer(const std::shared_ptr<const GgufFile>& file,
                                       std::int64_t rows);
 
 // True if a tokenizer.json is one that this kind may express: its decoder has tokens of bytes.

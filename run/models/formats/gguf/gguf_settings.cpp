@@ -38,8 +38,8 @@ std::string name_in_key(std::string name) {
 
 }  // namespace
 
-nn::GgufKeys passed_keys(const nn::GgufFile& file) {
-  nn::GgufKeys keys;
+GgufKeys passed_keys(const GgufFile& file) {
+  GgufKeys keys;
   for (const auto& [name, value] : file.keys()) {
     const bool passes = name.starts_with("general.") || name.starts_with("tokenizer.") ||
                         name == kNfc || name == kMeanEndRow;
@@ -48,7 +48,7 @@ nn::GgufKeys passed_keys(const nn::GgufFile& file) {
   return keys;
 }
 
-void add_meaning(nn::GgufKeys& keys, const SettingsMeaning& meaning) {
+void add_meaning(GgufKeys& keys, const SettingsMeaning& meaning) {
   std::vector<std::string> names;
   for (const auto& [name, text] : meaning.chat_templates) {
     if (name == kDefaultTemplate) {
@@ -69,9 +69,9 @@ void add_meaning(nn::GgufKeys& keys, const SettingsMeaning& meaning) {
   }
 }
 
-SettingsMeaning meaning_of_gguf(const nn::GgufFile& file) {
+SettingsMeaning meaning_of_gguf(const GgufFile& file) {
   SettingsMeaning meaning;
-  const nn::GgufKeys& keys = file.keys();
+  const GgufKeys& keys = file.keys();
   const auto add_template = [&](const std::string& key, const std::string& name) {
     const auto found = keys.find(key);
     if (found == keys.end()) return;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 #include "tapegrad/data/tokenize/char_vocab.h"
@@ -32,12 +32,12 @@ struct Vocabulary {
   std::optional<std::int64_t> begin, end;
 };
 
-std::span<const std::string> texts_of(const nn::GgufFile& file, const std::string& key) {
+std::span<const std::string> texts_of(const GgufFile& file, const std::string& key) {
   const auto* const texts = find_gguf_value<Texts>(file, key);
   return texts == nullptr ? std::span<const std::string>() : *texts;
 }
 
-Vocabulary vocabulary_of(const nn::GgufFile& file, std::int64_t rows) {
+Vocabulary vocabulary_of(const GgufFile& file, std::int64_t rows) {
   Vocabulary v;
   v.tokens = texts_of(file, kTokenizerKey + "tokens");
   // Without them every text would become single bytes, which no model was trained with. The list
@@ -143,9 +143,8 @@ std::optional<std::string> characters_of(const Vocabulary& v) {
   return data::characters_of(tokens);
 }
 
-data::Tokenizer read_tokenizer(const std::shared_ptr<const nn::GgufFile>& owner,
-                               std::int64_t rows) {
-  const nn::GgufFile& file = *owner;
+data::Tokenizer read_tokenizer(const std::shared_ptr<const GgufFile>& owner, std::int64_t rows) {
+  const GgufFile& file = *owner;
   const auto model = gguf_value(file, kTokenizerKey + "model", std::string("none"));
   if (model == "llama") return read_scored_tokenizer(owner, rows);
   check(model == "gpt2",
@@ -194,7 +193,7 @@ json without_added(const std::string& text) {
 
 }  // namespace
 
-data::Tokenizer gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file, std::int64_t rows) {
+data::Tokenizer gguf_tokenizer(const std::shared_ptr<const GgufFile>& file, std::int64_t rows) {
   try {
     return read_tokenizer(file, rows);
   } catch (const Error& error) {
@@ -204,7 +203,7 @@ data::Tokenizer gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file, 
   }
 }
 
-bool is_gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
+bool is_gguf_tokenizer(const std::shared_ptr<const GgufFile>& file,
                        const data::Tokenizer& tokenizer) {
   try {
     const data::Tokenizer own = gguf_tokenizer(file, tokenizer.vocab_size());

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/formats/gguf.h"
 
 namespace tapegrad::run {
 
@@ -27,7 +27,7 @@ inline constexpr std::int64_t kNormalToken = 1, kUnknownToken = 2, kControlToken
 // The value of a key, or null if the file does not have it. Error, with the file and the key, if it
 // is of another kind.
 template <class T>
-const T* find_gguf_value(const nn::GgufFile& file, const std::string& key) {
+const T* find_gguf_value(const GgufFile& file, const std::string& key) {
   const auto found = file.keys().find(key);
   if (found == file.keys().end()) return nullptr;
   const T* const value = std::get_if<T>(&found->second);
@@ -36,7 +36,7 @@ const T* find_gguf_value(const nn::GgufFile& file, const std::string& key) {
 }
 // The same, `absent` if the file does not have it.
 template <class T>
-T gguf_value(const nn::GgufFile& file, const std::string& key, T absent) {
+T gguf_value(const GgufFile& file, const std::string& key, T absent) {
   const T* const value = find_gguf_value<T>(file, key);
   return value == nullptr ? absent : *value;
 }
@@ -45,17 +45,17 @@ T gguf_value(const nn::GgufFile& file, const std::string& key, T absent) {
 // pre-tokenizers gpt-2, smollm, llama-bpe and qwen2; SentencePiece's BPE (gguf_scored.h); or
 // characters, which only files written here have. The text of a tokenizer.json is made when
 // somebody asks for it. Error, with the file, for any other.
-data::Tokenizer gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file, std::int64_t rows);
+data::Tokenizer gguf_tokenizer(const std::shared_ptr<const GgufFile>& file, std::int64_t rows);
 
 // True if it is the tokenizer that the file carries, also as earlier versions have kept it: without
 // added tokens in the vocabulary.
-bool is_gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
+bool is_gguf_tokenizer(const std::shared_ptr<const GgufFile>& file,
                        const data::Tokenizer& tokenizer);
 
 // Adds the keys of a tokenizer. Returns whether a row for a token that ends texts is to be added to
 // the model, whose tokenizer does not have one. Error if llama.cpp would make other
 // ids, but that it leaves Qwen2's NFC out, with Qwen2's own files, too: what GGUF has no word for
 // is refused by name, and what was written is read again and compared (written_tokenizer.h).
-bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer);
+bool add_gguf_tokenizer(GgufKeys& keys, const data::Tokenizer& tokenizer);
 
 }  // namespace tapegrad::run

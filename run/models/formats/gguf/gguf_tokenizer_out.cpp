@@ -4,7 +4,7 @@
 #include <set>
 #include <unordered_set>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 #include "tapegrad/data/tokenize/sentencepiece/unknown_text.h"
@@ -162,7 +162,7 @@ WrittenVocabulary vocabulary_of_json(const data::Tokenizer& tokenizer) {
 
 }  // namespace
 
-bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer) {
+bool add_gguf_tokenizer(GgufKeys& keys, const data::Tokenizer& tokenizer) {
   WrittenVocabulary v = tokenizer.kind() == "char" ? vocabulary_of_characters(tokenizer)
                                                    : vocabulary_of_json(tokenizer);
   std::unordered_set<std::string_view> seen;

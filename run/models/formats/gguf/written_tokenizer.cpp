@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 #include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
 
@@ -63,8 +63,8 @@ void compare_bytes(const data::Tokenizer& ours, const data::Tokenizer& written,
 
 }  // namespace
 
-void check_written_tokenizer(const nn::GgufKeys& keys, const data::Tokenizer& tokenizer) {
-  const auto file = std::make_shared<const nn::GgufFile>("the keys to be written", keys);
+void check_written_tokenizer(const GgufKeys& keys, const data::Tokenizer& tokenizer) {
+  const auto file = std::make_shared<const GgufFile>("the keys to be written", keys);
   const data::Tokenizer written = gguf_tokenizer(file, tokenizer.vocab_size());
   compare_bytes(tokenizer, written,
                 gguf_value<std::int64_t>(*file, kTokenizerKey + "unknown_token_id", -1));

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/formats/gguf.h"
 
 namespace tapegrad::run {
 
@@ -9,6 +9,6 @@ namespace tapegrad::run {
 // made: the bytes of all tokens, and the tokens of some 30,000 short texts, made of letters,
 // digits, spaces, marks and signs of many kinds and of the added tokens. Error, with the text and
 // both lists, for tokens that differ.
-void check_written_tokenizer(const nn::GgufKeys& keys, const data::Tokenizer& tokenizer);
+void check_written_tokenizer(const GgufKeys& keys, const data::Tokenizer& tokenizer);
 
 }  // namespace tapegrad::run

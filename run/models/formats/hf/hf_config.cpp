@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/python_json.h"
+#include "tapegrad/base/json/python_json.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/families/family_keys.h"

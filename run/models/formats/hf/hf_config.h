@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/run/models/families/family.h"
 
 namespace tapegrad::run {

@@ -1,7 +1,7 @@
 #include "tapegrad/run/models/formats/hf/hf_out.h"
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"

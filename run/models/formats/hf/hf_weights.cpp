@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/formats/safetensors.h"
+#include "tapegrad/autograd/formats/torch_file.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
-#include "tapegrad/nn/formats/torch_file.h"
+#include "tapegrad/base/json/json_file.h"
 #include "tapegrad/run/folder/file_names.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 
@@ -93,10 +93,10 @@ std::vector<std::shared_ptr<const TensorSource>> open_hf_weights(const fs::path&
 
 std::shared_ptr<const TensorSource> open_weights(const fs::path& path) {
   if (path.extension() == ".safetensors") return open_safetensors(path.string());
-  const auto file = std::make_shared<const nn::TorchFile>(path);
-  const nn::PickleValue& root = file->root();
-  check(root.kind == nn::PickleValue::Kind::dict, "{}: it is not a dict of tensors", file->name());
-  return nn::tensors_of(file, root);
+  const auto file = std::make_shared<const TorchFile>(path);
+  const PickleValue& root = file->root();
+  check(root.kind == PickleValue::Kind::dict, "{}: it is not a dict of tensors", file->name());
+  return tensors_of(file, root);
 }
 
 void check_is_float(const TensorSource& file, const std::string& tensor) {

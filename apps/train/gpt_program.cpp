@@ -1,0 +1,243 @@
+#include "tapegrad/apps/train/gpt_program.h"
+
+#include <fmt/ranges.h>
+
+#include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/train/gpt_facts.h"
+#include "tapegrad/apps/train/gpt_preferences.h"
+#include "tapegrad/apps/train/gpt_teacher.h"
+#include "tapegrad/apps/train/gpt_text.h"
+#include "tapegrad/apps/train/init_from.h"
+#include "tapegrad/base/memory/dry_run.h"
+#include "tapegrad/base/text/words.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/corpus/chat/chat_tokenizer.h"
+#include "tapegrad/run/corpus/mixture.h"
+#include "tapegrad/run/models/chat_template_of.h"
+#include "tapegrad/run/models/formats/export.h"
+#include "tapegrad/run/record/report.h"
+
+namespace tapegrad::gpt {
+namespace {
+
+nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
+  if (o.tuning.weights) {
+    return quantized_params(o, FirstAdapters::given, folder.resumes() ? &folder : nullptr);
+  }
+  if (o.call.folder.starts_from_model()) return initial_params(o);
+  return folder.params(rng, o.optimizer.precision());
+}
+
+// For a model that is not new, `rng` draws the adapters.
+nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
+  const run::FolderOptions& folder = o.call.folder;
+  const bool starts = folder.starts_from_model();
+  nn::DecoderBuildOptions how = o.tuning.build_options(o.extras.recomputes());
+  if (starts && !o.first_adapters) how.new_adapters = &rng;
+  if (!starts && !folder.resumes() && o.init.init == FirstWeights::gpt2) how.gpt2_weights = &rng;
+  nn::Decoder gpt = nn::make_decoder(params, o.model, how);
+  if (starts) check_initial_params(o, params);
+  return gpt;
+}
+
+}  // namespace
+
+Program::Program(Options plan, run::RunFolder& folder, run::Text text, run::TextData data)
+    : plan_(std::move(plan)),
+      folder_(folder),
+      text_(std::move(text)),
+      data_(std::move(data)),
+      settings_(data_.chat ? run::settings_with_template(given_settings(plan_), data_.tokenizer,
+                                                         data_.chat->chat_template)
+                           : given_settings(plan_)),
+      prompt_(run::prompt_tokens(data_.tokenizer, plan_.passes.sample_prompt)),
+      memory_(run::checked_memory(memory_of(plan_), plan_.call.max_minutes.has_value(),
+                                  folder.processes())),
+      rng_(plan_.random.seed),
+      params_(make_params(plan_, folder, rng_)),
+      gpt_(make_gpt(params_, plan_, rng_)),
+      reference_(reference_model(plan_, gpt_)),
+      teacher_(teacher_model(plan_)),
+      batches_(data_, plan_.batches(), rng_),
+      own_dropout_(plan_.random.seed, Rng::Kind::philox) {
+  run::rule_out_padding(gpt_, data_.tokenizer);
+}
+
+run::Task Program::task() {
+  run::Config config = run::config_of(plan_, run::kGPTFormat);
+  config.set(run::section_of("model", plan_.model));
+  run::keep_identity(config, text_);
+  return {
+      .params = params_,
+      .batches = batches_,
+      .loss = [this] { return next_loss(); },
+      .skip_batch = [this] { skip_batch(); },
+      .counted = [this](std::int64_t batches) { return batches_.counted(batches); },
+      .metrics = plan_.prefers() ? std::vector<std::string>{"reward_margin", "reward_accuracy"}
+                                 : std::vector<std::string>(),
+      .evaluate =
+          [this] {
+            return losses_of(plan_.evaluation.eval_iters, batches_.rng(), folder_.processes());
+          },
+      .dropout = &own_dropout_,
+      .config = std::move(config),
+      .write_files =
+          [this](const std::filesystem::path& folder) {
+            run::save_settings(folder, settings_, data_.tokenizer);
+            run::keep_text(folder, data_.tokenizer, plan_.text.source(), text_);
+          },
+      .after_step = [this](run::Report& report) { print_continuation(report); },
+      .at_step = [this](run::Report& report) { print_sample(report); },
+      .finish = [this](run::Report& report) { finish(report); },
+      .side_costs = [this] { return side_costs(); },
+      .about = about(),
+  };
+}
+
+std::optional<run::Losses> Program::losses_of(std::int64_t batches, Rng& rng,
+                                              Processes* processes) const {
+  return plan_.prefers() ? run::estimate_preferences(preferring(), *data_.chat, plan_.batches(),
+                                                     batches, plan_.random, rng, processes)
+                         : run::estimate_losses(gpt_, data_, plan_.batches(), batches, plan_.random,
+                                                rng, processes);
+}
+
+run::Loss Program::next_loss() {
+  if (plan_.prefers()) return next_preference_loss();
+  const auto [inputs, targets] = run::tensors_of(batches_.next());
+  if (teacher_) {
+    return {nn::distillation_loss(gpt_, *teacher_, inputs, targets, plan_.teaching.distillation(),
+                                  &dropout()),
+            inputs.ids.numel()};
+  }
+  return {gpt_.loss(inputs, targets, &dropout()), inputs.ids.numel()};
+}
+
+void Program::skip_batch() {
+  batches_.skip();
+  if (plan_.model.dropout == 0) return;
+  const DryRun dry(DryRun::Draws::made);
+  const Tensor ids = Tensor::zeros({plan_.optimizer.batch_size, plan_.text.block_size}, DType::i32);
+  gpt_.loss(ids, ids, &dropout());
+}
+
+run::HeaderLine Program::about_text() const {
+  if (data_.chat) {
+    return {plan_.prefers() ? "pairs" : "chat",
+            fmt::format("{}: {} ({})", text_name(text_), run::about_chat(*data_.chat),
+                        plan_.text.tokenizer)};
+  }
+  std::string text = fmt::format("{}: {} to train, {} to validate ({})", text_name(text_),
+                                 amount(data_.train, data_.train_documents),
+                                 amount(data_.val, data_.val_documents), plan_.text.tokenizer);
+  const std::string shares = run::shares_text(data_.train, text_.mixture);
+  if (!shares.empty()) text += "; a pass is " + shares;
+  return {"text", std::move(text)};
+}
+
+run::RunHeader Program::about() const {
+  const nn::DecoderConfig& c = plan_.model;
+  const run::OptimizerOptions& o = plan_.optimizer;
+  const std::int64_t T = plan_.text.block_size;
+  run::RunHeader about{
+      .lines = {{"model",
+                 fmt::format("{}{}: {}, {}, {}; it sees {} at once{}",
+                             c.arch == nn::Architecture::gpt2
+                                 ? ""
+                                 : fmt::format("{}, ", name_of_enum(c.arch)),
+                             counted(params_.total_count(), "parameter"),
+                             counted(c.n_layer, "layer"), counted(c.n_head, "head"),
+                             counted(c.n_embd, "channel"), counted(c.block_size, "token"),
+                             T == c.block_size ? "" : fmt::format(", in training {}", grouped(T))),
+                 fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}",
+                             c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size)},
+                about_text()},
+      .step = grouped(o.batch_size * T * o.gradient_accumulation_steps) + " tokens",
+      .memory = memory_,
+      .product = product_of(plan_),
+      .use_command =
+          data_.chat ? fmt::format("{} {}", cli::program_path("tapegrad chat"),
+                                   cli::quoted(folder_.path().string()))
+                     : fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
+                                   cli::quoted(folder_.path().string()))};
+  const auto tuning = about_tuning(plan_, params_);
+  about.lines.insert(about.lines.begin() + 1, tuning.begin(), tuning.end());
+  if (teacher_) {
+    about.lines.push_back(
+        {"teacher", fmt::format("{}, {} of the loss at temperature {:g}", plan_.teaching.teacher,
+                                plan_.teaching.weight, plan_.teaching.temperature)});
+  }
+  if (!plan_.extras.recipe_note.empty()) {
+    about.lines.push_back({"recipe", plan_.extras.recipe_note});
+  }
+  if (const std::string obstacle = export_obstacle(plan_); !obstacle.empty()) {
+    about.lines.push_back({"export", "not " + obstacle});
+    about.last_note = "This model cannot be exported " + obstacle;
+  }
+  if (!plan_.extras.recompute_note.empty()) {
+    about.lines.push_back({"recompute", plan_.extras.recompute_note});
+  }
+  return about;
+}
+
+void Program::finish(run::Report& report) const {
+  const std::string what = "evaluating the validation split";
+  report.working(what);
+  const run::OptimizerOptions& o = plan_.optimizer;
+  const double tokens = static_cast<double>(o.batch_size * plan_.text.block_size);
+  const auto limit = run::evaluation_limit(
+      plan_.passes.final_eval,
+      run::automatic_batches(
+          static_cast<double>(report.iteration() * o.gradient_accumulation_steps),
+          tokens * nn::summary(gpt_.config, plan_.text.block_size).flops()));
+  std::optional<run::TextLoss> loss;
+  if (limit) {
+    const run::WindowOptions windows{.batch_size = o.batch_size,
+                                     .block_size = plan_.text.block_size,
+                                     .limit = *limit,
+                                     .on_progress = [&](double share, double left) {
+                                       report.progress(what + ": " + progress_text(share, left));
+                                     }};
+    if (plan_.prefers()) {
+      finish_preferences(report, windows);
+    } else {
+      loss = data_.chat ? run::loss_of_conversations(gpt_, data_.tokenizer, data_.chat->val,
+                                                     data_.chat->loss, windows)
+                        : run::loss_of_tokens(gpt_, data_.tokenizer, data_.val, windows);
+    }
+  }
+  if (loss) {
+    const std::string seen =
+        loss->share == 1 ? "whole split" : fmt::format("{:.3g} % of the split", 100 * loss->share);
+    report.result(fmt::format("final: val loss {} ({}), perplexity {:.2f}, {:.2f} bits per byte",
+                              loss_text(loss->loss), seen, loss->perplexity, loss->bits_per_byte),
+                  {{"final_val_loss", loss->loss},
+                   {"final_val_share", loss->share},
+                   {"perplexity", loss->perplexity},
+                   {"bits_per_byte", loss->bits_per_byte}});
+  }
+  save_adapters(report);
+  if (plan_.call.sample) print_samples(report);
+  if (!plan_.tuning.lora_rank) return;
+  const std::string run = folder_.path().string();
+  report.line(fmt::format(
+      "\nThe model with its adapters, and the adapters alone, for other programs:\n"
+      "  {} {} --out {}\n  {} {} --format peft --out {}",
+      cli::program_path("tapegrad merge"), cli::quoted(run), cli::quoted(run + "-merged"),
+      cli::program_path("tapegrad export"), cli::quoted(run), cli::quoted(run + "-peft")));
+}
+
+// For other programs, beside the checkpoint, whose adapters they are.
+void Program::save_adapters(run::Report& report) const {
+  const bool writes = folder_.processes() == nullptr || folder_.processes()->rank() == 0;
+  if (!plan_.tuning.weights || !writes) return;
+  try {
+    const auto files =
+        run::save_adapters_beside(folder_.path(), run::open_model(folder_.path().string()));
+    report.line(fmt::format("adapters: {} in {}", fmt::join(files, ", "), folder_.path().string()));
+  } catch (const Error& error) {
+    report.line(fmt::format("adapters are not written for other programs: {}", error.what()));
+  }
+}
+
+}  // namespace tapegrad::gpt

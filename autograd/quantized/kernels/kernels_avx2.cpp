@@ -1,0 +1,8 @@
+#include "tapegrad/autograd/quantized/kernels.h"
+#include "tapegrad/autograd/quantized/kernels/vector_avx2.h"
+
+namespace tapegrad::quantized {
+
+const Multiply* const kAvx2Kernels = kernels_of<Avx2>();
+
+}  // namespace tapegrad::quantized

@@ -1,0 +1,8 @@
+#include "tapegrad/autograd/quantized/kernels.h"
+#include "tapegrad/autograd/quantized/kernels/vector_avx512.h"
+
+namespace tapegrad::quantized {
+
+const Multiply* const kAvx512Kernels = kernels_of<Avx512>();
+
+}  // namespace tapegrad::quantized

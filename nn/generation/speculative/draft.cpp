@@ -1,0 +1,54 @@
+#include "tapegrad/nn/generation/speculative/draft.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tapegrad/nn/decoder.h"
+#include "tapegrad/nn/generation/broken_logits.h"
+
+namespace tapegrad::nn {
+namespace {
+
+std::vector<float> next_logits(const Decoder& model, std::span<const std::int32_t> unread,
+                               KVCache& cache) {
+  KVCache* const caches[] = {&cache};
+  const Tensor ids = Tensor::from(Tokens(unread.begin(), unread.end()), {1, std::ssize(unread)});
+  const Tensor logits = model.last_logits(ids, caches).to(DType::f32);
+  const auto values = logits.values<float>();
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+Tokens Draft::propose(std::span<const std::int32_t> text, std::int64_t most, const Rng& draws) {
+  const std::int64_t block = options_.draft->config.block_size, size = std::ssize(text);
+  most = std::min(most, block / 2);
+  if (most <= 0) return {};
+  KVCache cache = std::exchange(cache_, {});  // after an error, it is read again
+  if (size + most - first_ > block) {         // the draft goes on with half of what it can see
+    first_ = size - block / 2;
+    cache.clear();
+  }
+  Tokens seen(text.begin() + first_, text.end());
+  const std::size_t known = seen.size();
+  cache.truncate(std::ssize(seen) - 1);
+  Rng rng = draws;
+  try {
+    while (std::ssize(seen) < size - first_ + most) {
+      const auto unread = std::span(seen).subspan(static_cast<std::size_t>(cache.length()));
+      std::vector<float> logits = next_logits(*options_.draft, unread, cache);
+      seen.push_back(pick_token(std::move(logits), options_, rng, seen));
+    }
+  } catch (const BrokenLogits& error) {
+    fail("[draft] of the draft model: {}", error.what());
+  }
+  cache_ = std::move(cache);
+  return {seen.begin() + static_cast<std::ptrdiff_t>(known), seen.end()};
+}
+
+// The last token of a proposal was not read.
+void Draft::learn(std::int64_t proposed, std::int64_t right) {
+  cache_.truncate(cache_.length() - std::max<std::int64_t>(proposed - 1 - right, 0));
+}
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,124 @@
+#include "tapegrad/nn/generation/generation.h"
+#include "tapegrad/nn/generation/speculative/draft.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+using nn::GenerateOptions;
+using nn::Generation;
+using nn::NewToken;
+using nn::Tokens;
+
+namespace {
+
+struct DraftedModel {
+  // Equal seeds give equal weights of equal configs.
+  DraftedModel(std::int64_t block_size, double scale, std::int64_t vocab_size = 11)
+      : params(rng), gpt(params, config_of(block_size, vocab_size)) {
+    randomize(params.parameters(), rng, scale);
+  }
+  static nn::DecoderConfig config_of(std::int64_t block_size, std::int64_t vocab_size) {
+    nn::DecoderConfig config = tiny_config();
+    config.block_size = block_size;
+    config.vocab_size = vocab_size;
+    config.positions = nn::Positions::rotary;
+    return config;
+  }
+  Rng rng{11};
+  nn::Params params;
+  nn::Decoder gpt;
+};
+
+struct DraftedTexts {
+  std::vector<std::vector<NewToken>> tokens = {};
+  std::int64_t steps = 0;
+};
+
+// Three texts side by side.
+DraftedTexts drafted(const nn::Decoder& gpt, const GenerateOptions& options) {
+  Generation generation(gpt);
+  std::vector<Generation::Id> ids;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    ids.push_back(generation.add(Tokens(1 + 4 * i, 3), options, Rng(i)));
+  }
+  DraftedTexts made;
+  while (generation.step()) ++made.steps;
+  for (const auto id : ids) made.tokens.push_back(generation.take(id).tokens);
+  return made;
+}
+
+void check_same_tokens(const DraftedTexts& a, const DraftedTexts& b) {
+  for (std::size_t i = 0; i < a.tokens.size(); ++i) {
+    REQUIRE(a.tokens[i].size() == b.tokens[i].size());
+    for (std::size_t t = 0; t < a.tokens[i].size(); ++t) {
+      CHECK(a.tokens[i][t].token == b.tokens[i][t].token);
+      CHECK(a.tokens[i][t].logprob == b.tokens[i][t].logprob);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("texts with a draft are those without it, to the bit", "[draft]") {
+  const std::int64_t draft_block = GENERATE(64, 9, 1);
+  const double draft_scale = GENERATE(0.3, 0.25, 0.6);
+  const std::int64_t guessed = GENERATE(1, 3, 8);
+  const DraftedModel model(64, 0.3), draft(draft_block, draft_scale);
+  for (const bool greedy : {true, false}) {
+    for (const nn::Context context : {nn::Context::exact, nn::Context::shift}) {
+      GenerateOptions options{.max_new_tokens = context == nn::Context::shift ? 90 : 50,
+                              .greedy = greedy,
+                              .temperature = 0.8,
+                              .top_k = 6,
+                              .stop_tokens = {7},
+                              .logprobs = true,
+                              .context = context};
+      const DraftedTexts without = drafted(model.gpt, options);
+      options.draft = &draft.gpt;
+      options.draft_tokens = guessed;
+      check_same_tokens(drafted(model.gpt, options), without);
+    }
+  }
+}
+
+TEST_CASE("a draft that is the model proposes right tokens, greedy or not", "[draft]") {
+  const DraftedModel model(64, 0.3), draft(64, 0.3), shorter(24, 0.3);
+  for (const bool greedy : {true, false}) {
+    GenerateOptions options{.max_new_tokens = 41, .greedy = greedy, .draft = &draft.gpt};
+    // One token by the prompt, and four in each further step.
+    CHECK(drafted(model.gpt, options).steps == 11);
+    options.draft = &shorter.gpt;  // it sees the end of the text only, which is like all of it
+    CHECK(drafted(model.gpt, options).steps < 41);
+  }
+}
+
+TEST_CASE("what is learnt of a draft's proposals leaves it with the text alone", "[draft]") {
+  const DraftedModel draft(64, 0.3);
+  const GenerateOptions options{.greedy = true, .draft = &draft.gpt};
+  const Tokens text = {1, 2, 3};
+  nn::Draft used(options), fresh(options);
+  REQUIRE(used.propose(text, 6, Rng(1)).size() == 6);
+  used.learn(6, 0);
+  const Tokens longer = {1, 2, 3, 5, 1, 4, 4, 2, 0, 9};  // some were chosen without a proposal
+  CHECK(used.propose(longer, 6, Rng(1)) == fresh.propose(longer, 6, Rng(1)));
+}
+
+TEST_CASE("a draft that makes no sense is an error", "[draft]") {
+  const DraftedModel model(64, 0.3), other(64, 0.3, 12);
+  const nn::Decoder* const draft = &model.gpt;
+  CHECK_THROWS_WITH((GenerateOptions{.kv_cache = false, .draft = draft}.validate()),
+                    ContainsSubstring("draft needs the KV cache"));
+  CHECK_THROWS_WITH((GenerateOptions{.lookup = 2, .draft = draft}.validate()),
+                    ContainsSubstring("exclude each other"));
+  CHECK_THROWS_WITH((GenerateOptions{.draft = draft, .draft_tokens = 0}.validate()),
+                    ContainsSubstring("from 1 to 64, not 0"));
+  CHECK_THROWS_WITH(drafted(model.gpt, {.draft = &other.gpt}),
+                    ContainsSubstring("the draft has 12 tokens, and the model 11"));
+  DraftedModel broken(64, 0.3);
+  for (Tensor t : {broken.gpt.wte.weight, broken.gpt.lm_head.weight}) {
+    std::fill_n(t.mutable_data<float>(), t.numel(), NAN);
+  }
+  CHECK_THROWS_WITH(drafted(model.gpt, {.draft = &broken.gpt}),
+                    ContainsSubstring("of the draft model: "));
+}
