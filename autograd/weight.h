@@ -16,10 +16,10 @@ struct Weight : Tensor {
   Precision precision = Precision::full;  // of products with it: see matmul() in ops.h
   std::shared_ptr<const QuantizedMatrix> quantized;
   // Of a quantised one. True, for training: products are gemm()'s in this precision with the
-  // unpacked matrix, some hundred rows of which are dequantised at a time, so that x is not rounded
-  // to 8 bits. They suit many rows of x. Where rows are kept apart (BatchInvariant in ops.h), as
-  // where texts are made, they are multiplied as with false: by kernels that read each byte of W
-  // once.
+  // dequantised matrix, some hundred rows of which are dequantised at a time, so that x is not
+  // rounded to 8 bits. They suit many rows of x. Where rows are kept apart (BatchInvariant in
+  // ops.h), as where texts are made, they are multiplied as with false: by kernels that read each
+  // byte of W once.
   bool exact = false;
 
   Weight() = default;

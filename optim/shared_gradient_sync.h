@@ -10,7 +10,8 @@
 
 namespace tapegrad::optim {
 
-// The updates of several processes. Each rank's OptimizerState has its own fragments only.
+// The updates of several processes (data parallel). Each rank's OptimizerState has its own
+// fragments only.
 //
 // While backward runs, each gradient that is complete is copied into the buckets that it belongs
 // to. Full buckets are sent, in the same order by all ranks: part j to rank j, which adds up what

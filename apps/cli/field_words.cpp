@@ -37,9 +37,8 @@ const std::vector<FieldWord>& all_field_words() {
        "Prefill reads a prompt's tokens side by side, before the first new token.",
        {"--prompt-chunk", "bench --prompt"}},
       {{"speculative decoding", "assisted generation", "draft model", "prompt lookup"},
-       "Speculative decoding: tokens are guessed, by a draft model or from the text, and checked "
-       "in "
-       "one pass.",
+       "Speculative decoding: tokens are proposed, by a draft model or from the text, and checked "
+       "in one pass.",
        {"--draft", "--draft-tokens", "--lookup"}},
       {{"KV cache", "key value cache", "paged attention", "cache quantization"},
        "The KV cache keeps keys and values of earlier tokens while a text is made.",

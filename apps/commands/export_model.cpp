@@ -2,8 +2,8 @@
 
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/run/models/formats/export.h"
 
 namespace tapegrad {

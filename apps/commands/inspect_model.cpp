@@ -1,7 +1,7 @@
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/apps/inspect/tape_picture.h"
 #include "tapegrad/apps/inspect/views.h"
 #include "tapegrad/apps/sample/held_types.h"

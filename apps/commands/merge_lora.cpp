@@ -5,9 +5,9 @@
 
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/models/formats/export.h"

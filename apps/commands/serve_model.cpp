@@ -6,8 +6,8 @@
 
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/serve/followed_model.h"
 #include "tapegrad/apps/serve/model_server.h"

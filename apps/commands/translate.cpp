@@ -4,8 +4,8 @@
 
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/cli/training/compute.h"
 #include "tapegrad/apps/seq2seq/line_translator.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/nn/generation/broken_logits.h"

@@ -69,7 +69,8 @@ std::optional<EvaluateOptions> parse_options(const cli::Call& call) {
   cli.choice("weights", o.weights, run::quantized_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
   cli("beside_f32", o.beside_f32,
-      "also say what computing with short weights costs: how far the predictions are from those of "
+      "also say what computing with quantised weights costs: how far the predictions are from "
+      "those of "
       "the file's weights in f32. Where the file's weights are rounded, this is not what rounding "
       "them has cost: see --against");
   cli("against", o.against,

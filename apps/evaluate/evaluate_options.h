@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tapegrad/apps/cli/command.h"
-#include "tapegrad/apps/cli/training/compute.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/evaluate/references.h"
 #include "tapegrad/apps/evaluate/task_options.h"
 #include "tapegrad/run/corpus/text_data.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 #include "tapegrad/nn/params.h"
 
 namespace tapegrad::sampling {

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 #include "tapegrad/base/file.h"
 
 namespace tapegrad {

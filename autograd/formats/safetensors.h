@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 #include "tapegrad/base/file.h"
 
 namespace tapegrad {

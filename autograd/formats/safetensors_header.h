@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 
 namespace tapegrad {
 

@@ -5,7 +5,7 @@
 
 #include "tapegrad/autograd/formats/pickle.h"
 #include "tapegrad/autograd/formats/stored_zip.h"
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 
 namespace tapegrad {
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Attention and rotary positions.
+// Attention and rotary positions. Attention works in tiles and never holds all scores (flash
+// attention: Dao et al., 2022), unless a mask is given.
 
 #include <cstdint>
 #include <optional>

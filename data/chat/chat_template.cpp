@@ -110,11 +110,7 @@ RenderedChat ChatTemplate::render(const Conversation& conversation, bool add_gen
         given.emplace_back(name, jinja::value_of(value));
       }
     }
-    const jinja::Limits limits{.steps = most.steps,
-                               .text_bytes = most.text_bytes,
-                               .memory_bytes = most.memory_bytes,
-                               .look = most.look};
-    auto [text, generated] = parsed_->parsed.render(given, limits);
+    auto [text, generated] = parsed_->parsed.render(given, most);
     RenderedChat rendered{.text = std::move(text)};
     for (const auto& [begin, end] : generated) rendered.generated.push_back({begin, end});
     return rendered;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "tapegrad/base/cxx20.h"
+#include "tapegrad/data/jinja/render_limits.h"
 
 namespace tapegrad::data {
 
@@ -59,22 +59,6 @@ struct RenderedChat {
 // "bos_token": "<s>" and so on: variables of every template. "bos_token" and "eos_token" are empty
 // texts where the model has none.
 using SpecialTokenTexts = std::map<std::string, std::string>;
-
-// The bounds of a rendering: a template comes with a model, from anybody.
-struct RenderLimits {
-  std::size_t steps = 50'000'000;  // statements, expressions, items; bytes, many for one
-  std::size_t text_bytes = std::size_t{64} << 20;      // of the text
-  std::size_t memory_bytes = std::size_t{1024} << 20;  // of all that is there at once
-  // Called every few thousand steps: its exception ends the rendering.
-  std::function<void()> look = {};
-
-  // Of a conversation for which somebody waits, and others behind: about a second.
-  static RenderLimits of_one_request() {
-    return {.steps = 10'000'000,
-            .text_bytes = std::size_t{16} << 20,
-            .memory_bytes = std::size_t{256} << 20};
-  }
-};
 
 // A template, parsed once. A handle, cheap to copy; rendering is thread-safe.
 class ChatTemplate {

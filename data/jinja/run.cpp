@@ -75,7 +75,7 @@ void return_bytes(std::size_t bytes) noexcept {
   if (counting != nullptr) counting->return_bytes(bytes);
 }
 
-Run::Run(const Limits& limits) : limits_(limits), around_(std::exchange(counting, this)) {}
+Run::Run(const RenderLimits& limits) : limits_(limits), around_(std::exchange(counting, this)) {}
 
 Run::~Run() {
   // The oldest first: what a newer one holds of it is then empty, so nothing is destroyed in depth.

@@ -3,24 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string_view>
 
+#include "tapegrad/data/jinja/render_limits.h"
 #include "tapegrad/data/jinja/value.h"
 
 namespace tapegrad::data::jinja {
-
-// The bounds of a template's work. A template comes with a model, from anybody.
-struct Limits {
-  std::size_t steps = 50'000'000;          // statements, expressions, items; bytes, many for one
-  std::size_t text_bytes = 64u << 20;      // of the text
-  std::size_t memory_bytes = 1024u << 20;  // of all that is there at once
-  int depth = 800;                         // of macros that call macros, and of expressions
-  bool strict = false;  // what is undefined is an error where it becomes text (StrictUndefined)
-  // Called every few thousand steps: its exception ends the execution.
-  std::function<void()> look = {};
-};
 
 struct Scope;
 
@@ -28,7 +17,7 @@ struct Scope;
 // it: see counted.h.
 class Run {
  public:
-  explicit Run(const Limits& limits);
+  explicit Run(const RenderLimits& limits);
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -53,7 +42,7 @@ class Run {
  private:
   void look();
 
-  const Limits limits_;
+  const RenderLimits limits_;
   Run* const around_;  // what was counted for before
   std::size_t steps_ = 0, bytes_ = 0, next_look_ = 0;
   std::size_t unstepped_ = 0;  // bytes that were taken since the last step for some

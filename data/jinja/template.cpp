@@ -12,7 +12,7 @@ Template::Template(Template&&) noexcept = default;
 Template& Template::operator=(Template&&) noexcept = default;
 
 Template::Rendered Template::render(const std::vector<std::pair<std::string, Value>>& variables,
-                                    const Limits& limits) const {
+                                    const RenderLimits& limits) const {
   Run run(limits);
   Frame::Whole whole;
   const Frame frame{run, make_counted<Scope>(), &whole.text, &whole};

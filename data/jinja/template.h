@@ -31,7 +31,7 @@ class Template {
   };
   // `variables`: by their names, with the last one of a name in force. Error: TemplateError.
   Rendered render(const std::vector<std::pair<std::string, Value>>& variables,
-                  const Limits& limits = {}) const;
+                  const RenderLimits& limits = {}) const;
 
   bool marks_generations() const;
   bool reads(std::string_view variable) const;

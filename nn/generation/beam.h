@@ -10,7 +10,7 @@ namespace tapegrad::nn {
 struct TranslateOptions {
   // The tokens that a target begins after and ends with; neither is part of it.
   std::int32_t start = 0, end = 0;
-  int beam = 1;  // hypotheses that are kept for each source; 1 is greedy
+  int beam = 1;  // hypotheses that beam search keeps for each source; 1 is greedy
   // Finished hypotheses compete by log-probability/((5 + length)/6)^length_penalty (Wu et al.,
   // "Google's Neural Machine Translation System", 2016, section 7). 0 favours short ones.
   double length_penalty = 0.6;

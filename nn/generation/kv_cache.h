@@ -14,8 +14,8 @@ namespace tapegrad::nn {
 // Keys (1, T, C) of one layer → what they are at the positions that they move to.
 using MovedKeys = std::function<Tensor(std::size_t layer, const Tensor& keys)>;
 
-// The keys and values that one attention layer has computed of one sequence, in pages. A page may
-// belong to several sequences; who writes into it gets one of its own.
+// The KV cache of one attention layer: keys and values that it has computed of one sequence, in
+// pages. A page may belong to several sequences; who writes into it gets one of its own.
 class KeysAndValues {
  public:
   std::int64_t length() const { return length_; }  // positions

@@ -39,7 +39,7 @@ struct GenerateOptions {
   bool greedy = false;       // always the likeliest token; temperature and top_k do not matter then
   double temperature = 1.0;  // above 0: logits are divided by it
   std::optional<std::int64_t> top_k = {};  // sample among the k likeliest tokens only
-  // Nucleus sampling (Holtzman et al., 2020, "The Curious Case of Neural Text Degeneration",
+  // Nucleus sampling, top-p (Holtzman et al., 2020, "The Curious Case of Neural Text Degeneration",
   // section 3.1): among the likeliest tokens that together have at least this probability. (0, 1]
   double top_p = 1;
   // Among the tokens with at least this share of the likeliest one's probability. [0, 1]

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 #include "tapegrad/nn/decoder_config.h"
 
 namespace tapegrad::run {

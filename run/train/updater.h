@@ -11,8 +11,9 @@
 
 namespace tapegrad::run {
 
-// Makes the steps of the optimiser: the mean gradient of as many batches as the options accumulate,
-// clipped, goes into `sync`, unless the options skip outliers and the step is one.
+// Makes the steps of the optimiser, with gradient accumulation: the mean gradient of as many
+// batches as the options say, clipped, goes into `sync`, unless the options skip outliers and the
+// step is one.
 //
 // Of several processes, rank r has the batches r, r + R, r + 2R …, and passes over the others as if
 // it had seen them. So all of them, and one process alone, make the same step. If a signal has

@@ -30,7 +30,7 @@ const std::vector<std::pair<std::string, Value>>& variables() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const data::jinja::Limits limits{
+  const data::RenderLimits limits{
       .steps = 20'000, .text_bytes = 100'000, .memory_bytes = 4 << 20, .depth = 200};
   fuzz::accepts("", [&] {
     const data::jinja::Template chat(fuzz::text_of(data, size));

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "tapegrad/apps/cli/training/compute.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/run/options/options.h"
 
 namespace tapegrad::cli {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 #include "tapegrad/nn/decoder_config.h"
 #include "tapegrad/nn/params.h"
 #include "tapegrad/run/folder/file_names.h"

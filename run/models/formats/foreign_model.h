@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/models/model_settings.h"

@@ -134,7 +134,7 @@ TEST_CASE("adapters are merged into a file whose weights are rounded, and the er
                  "--out is needed");
 }
 
-TEST_CASE("options of stored weights that make no sense are refused by name", "[stored-base]") {
+TEST_CASE("options of quantised weights that make no sense are refused by name", "[stored-base]") {
   const Tuned tuned;
   tuned.check_refused({"--weights", "stored"}, 2, "--weights needs --lora-rank");
   tuned.check_refused(kLora + Args{"--weights", "q9"}, 2, "weights cannot be kept as 'q9'");

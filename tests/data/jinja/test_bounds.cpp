@@ -86,7 +86,7 @@ struct Cost {
 };
 
 Cost cost_of(Function function, const Value& self, const Arguments& arguments) {
-  const Limits limits{.steps = 200'000, .memory_bytes = 4 << 20};
+  const RenderLimits limits{.steps = 200'000, .memory_bytes = 4 << 20};
   Cost cost;
   const Allocated counted;
   {
@@ -176,7 +176,7 @@ TEST_CASE("work that a template hides in functions ends at its bounds", "[jinja]
       {"widest indention of JSON", "{{ 1|tojson(indent=9223372036854775807) }}"},
       {"a search", text + n + "{{ t.find('xy') }}{% endfor %}"},
       {"an affix", text + n + "{{ t.startswith(t) }}{% endfor %}"}};
-  const Limits limits{.steps = 300'000, .text_bytes = 1 << 20, .memory_bytes = 32 << 20};
+  const RenderLimits limits{.steps = 300'000, .text_bytes = 1 << 20, .memory_bytes = 32 << 20};
   for (const auto& [name, source] : sources) {
     INFO(name);
     const Template parsed(source);
@@ -264,7 +264,7 @@ TEST_CASE("an execution is ended from outside, soon", "[jinja]") {
       "{% for i in range(99999) %}{% for j in range(99999) %}"
       "{% set t = 'abc' * 100 %}{% endfor %}{% endfor %}");
   int looks = 0;
-  const Limits limits{.look = [&] {
+  const RenderLimits limits{.look = [&] {
     if (++looks == 3) throw Ended();
   }};
   CHECK_THROWS_AS(endless.render({}, limits), Ended);

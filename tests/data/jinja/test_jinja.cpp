@@ -7,7 +7,7 @@
 
 using namespace tapegrad;
 using namespace tapegrad::testing;
-using data::jinja::Limits;
+using data::RenderLimits;
 using data::jinja::Template;
 using data::jinja::TemplateError;
 
@@ -24,12 +24,12 @@ Variables variables_of(const Json& object) {
 }
 
 std::string render(const std::string& source, const Variables& variables = {},
-                   const Limits& limits = {}) {
+                   const RenderLimits& limits = {}) {
   return Template(source).render(variables, limits).text;
 }
 
 // The words of the error that a template ends with.
-std::string error_of(const std::string& source, const Limits& limits = {}) {
+std::string error_of(const std::string& source, const RenderLimits& limits = {}) {
   try {
     render(source, {}, limits);
   } catch (const TemplateError& error) {
@@ -38,7 +38,8 @@ std::string error_of(const std::string& source, const Limits& limits = {}) {
   return "no error";
 }
 
-const Limits kSmall{.steps = 100'000, .text_bytes = 10'000, .memory_bytes = 1 << 20, .depth = 200};
+const RenderLimits kSmall{
+    .steps = 100'000, .text_bytes = 10'000, .memory_bytes = 1 << 20, .depth = 200};
 
 }  // namespace
 
@@ -115,7 +116,7 @@ TEST_CASE("what a template takes is bounded", "[jinja]") {
 
 TEST_CASE("work on long texts takes steps, and memory is counted before it is taken", "[jinja]") {
   const auto refused = [](const std::string& source, const std::string& words,
-                          const Limits& limits = kSmall) {
+                          const RenderLimits& limits = kSmall) {
     INFO(source);
     CHECK(error_of("{% set t = 'a' * 400000 %}" + source, limits).find(words) != std::string::npos);
   };
@@ -129,7 +130,7 @@ TEST_CASE("work on long texts takes steps, and memory is counted before it is ta
   }
   refused("{{ t ~ t ~ t ~ raise_exception('too late') }}", "values of more than");
   refused("{{ ('\\n' * 70000) | indent }}", "values of more than");
-  Limits deep = kSmall;
+  RenderLimits deep = kSmall;
   deep.depth = 800;
   refused(
       "{% macro f(n) %}{{ 'a' * 9000 }}{{ f(n - 1) if n else raise_exception('too late') }}"
@@ -185,7 +186,7 @@ TEST_CASE("a title's words begin behind what has no case", "[jinja]") {
 
 TEST_CASE("a strict template refuses to print what is undefined", "[jinja]") {
   CHECK(render("a{{ x }}b{{ x ~ 'c' }}") == "abc");
-  const Limits strict{.strict = true};
+  const RenderLimits strict{.strict = true};
   CHECK_THAT(error_of("a{{ x }}", strict), ContainsSubstring("'x' is undefined"));
   CHECK_THAT(error_of("{{ x ~ 'c' }}", strict), ContainsSubstring("'x' is undefined"));
   CHECK(render("{{ x if x is defined else 'd' }}", {}, strict) == "d");

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 
 namespace tapegrad::run {
 

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/cli/training/compute.h"
+#include "tapegrad/apps/cli/compute.h"
 
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/parallel.h"
