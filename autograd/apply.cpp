@@ -7,6 +7,7 @@
 #include "tapegrad/autograd/finite.h"
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/recomputation.h"
+#include "tapegrad/base/memory/dry_run.h"
 
 namespace tapegrad {
 namespace {
@@ -47,6 +48,8 @@ class Recording {
     const TapePause pause;
     try {
       return forward(inputs_, saved());
+    } catch (const NoAddresses&) {
+      throw;
     } catch (const Error& error) {
       const std::string_view text = error.what();
       if (text.substr(0, 1) == "[") throw;

@@ -43,7 +43,7 @@ AttentionConfig attention_config(const DecoderConfig& c, int block) {
 
 FeedForwardConfig feed_forward_config(const DecoderConfig& c) {
   return {.hidden = c.inner(),
-          .bias = c.with_bias(),
+          .bias = c.with_mlp_bias(),
           .gated = c.with_gate(),
           .joined_gate = c.joined_gate,
           .activation = c.activation_kind(),

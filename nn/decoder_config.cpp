@@ -1,5 +1,7 @@
 #include "tapegrad/nn/decoder_config.h"
 
+#include <numbers>
+
 namespace tapegrad::nn {
 namespace {
 
@@ -38,6 +40,7 @@ void check_needs(const DecoderConfig& c) {
   const DecoderConfig plain;
   const bool scaled = c.rope_scaling != RopeScalingKind::none;
   const bool llama3 = c.rope_scaling == RopeScalingKind::llama3;
+  const bool yarn = c.rope_scaling == RopeScalingKind::yarn;
   const struct {
     bool has_part, given;
     std::string_view option, part;
@@ -49,8 +52,13 @@ void check_needs(const DecoderConfig& c) {
        "rope_scaling llama3"},
       {llama3, c.rope_high_freq_factor != plain.rope_high_freq_factor, "rope_high_freq_factor",
        "rope_scaling llama3"},
-      {llama3, c.rope_original_positions != plain.rope_original_positions,
-       "rope_original_positions", "rope_scaling llama3"},
+      {llama3 || yarn, c.rope_original_positions != plain.rope_original_positions,
+       "rope_original_positions", "rope_scaling llama3 or yarn"},
+      {yarn, c.rope_beta_fast != plain.rope_beta_fast, "rope_beta_fast", "rope_scaling yarn"},
+      {yarn, c.rope_beta_slow != plain.rope_beta_slow, "rope_beta_slow", "rope_scaling yarn"},
+      {yarn, c.rope_attention_factor != plain.rope_attention_factor, "rope_attention_factor",
+       "rope_scaling yarn"},
+      {yarn, c.rope_truncate != plain.rope_truncate, "rope_truncate", "rope_scaling yarn"},
       {c.window != 0, !c.window_pattern.empty(), "window_pattern", "window"},
       {c.rotary(), c.rope_window_base != 0, "rope_window_base", "positions rotary"},
       {c.window != 0, c.rope_window_base != 0, "rope_window_base", "window"},
@@ -63,6 +71,23 @@ void check_needs(const DecoderConfig& c) {
   for (const auto& need : needs) {
     check(need.has_part || !need.given, "{} needs {}", need.option, need.part);
   }
+}
+
+// As where transformers counts: both ends of the ramp lie among the pairs then.
+void check_yarn(const DecoderConfig& c) {
+  check(c.rope_beta_slow <= c.rope_beta_fast,
+        "rope_beta_slow {} must not be above rope_beta_fast {}", c.rope_beta_slow,
+        c.rope_beta_fast);
+  const double turn = 2 * std::numbers::pi, least = turn * c.rope_beta_slow,
+               most = turn * c.rope_beta_fast * c.rope_base;
+  const auto positions = static_cast<double>(c.rope_original_positions);
+  check(positions > least && positions < most,
+        "rope_original_positions {} of rope_scaling yarn must be above {:.6g}, which is 2 pi "
+        "rope_beta_slow, and below {:.6g}, which is 2 pi rope_beta_fast rope_base",
+        c.rope_original_positions, least, most);
+  check(c.rope_attention_factor == 0 || c.rope_attention_factor >= 1e-6,
+        "rope_attention_factor is 0, for that of the factor, or at least 1e-6, not {}",
+        c.rope_attention_factor);
 }
 
 }  // namespace
@@ -84,6 +109,7 @@ DecoderConfig DecoderConfig::settled() const {
   // These are written only where they say something.
   const bool has_rms = norm_kind() == NormKind::rms || norm_kind() == NormKind::rms_plus;
   if (has_rms || with_norm_bias() == with_bias()) c.norm_bias.reset();
+  if (with_mlp_bias() == with_bias()) c.mlp_bias.reset();
   if (!rotary() || turned_channels() == channels_per_head()) c.rope_channels.reset();
   c.window_pattern = shortest(window_pattern, n_layer);
   c.rope_pattern = shortest(rope_pattern, n_layer);
@@ -99,13 +125,21 @@ DecoderConfig DecoderConfig::settled() const {
 }
 
 std::optional<RopeScaling> DecoderConfig::scaling() const {
-  if (rope_scaling == RopeScalingKind::none || rope_factor == 1) return std::nullopt;
-  return RopeScaling{.factor = rope_factor,
-                     .low_freq_factor = rope_low_freq_factor,
-                     .high_freq_factor = rope_high_freq_factor,
-                     .original_positions = rope_original_positions,
-                     .kind = rope_scaling == RopeScalingKind::linear ? RopeScaling::Kind::linear
-                                                                     : RopeScaling::Kind::llama3};
+  using Kind = RopeScaling::Kind;
+  const bool turns_others = rope_factor != 1 || rope_attention_factor != 0;
+  if (rope_scaling == RopeScalingKind::none || !turns_others) return std::nullopt;
+  RopeScaling s{.factor = rope_factor,
+                .low_freq_factor = rope_low_freq_factor,
+                .high_freq_factor = rope_high_freq_factor,
+                .original_positions = rope_original_positions,
+                .beta_fast = rope_beta_fast,
+                .beta_slow = rope_beta_slow,
+                .truncate = rope_truncate};
+  s.attention_factor =
+      rope_attention_factor != 0 ? rope_attention_factor : yarn_attention_factor(rope_factor);
+  if (rope_scaling == RopeScalingKind::linear) s.kind = Kind::linear;
+  if (rope_scaling == RopeScalingKind::yarn) s.kind = Kind::yarn;
+  return s;
 }
 
 std::optional<RopeScaling> DecoderConfig::scaling_of(int block) const {
@@ -144,6 +178,7 @@ void DecoderConfig::validate() const {
   check(rope_high_freq_factor > rope_low_freq_factor || rope_scaling != RopeScalingKind::llama3,
         "rope_high_freq_factor {} must be above rope_low_freq_factor {}", rope_high_freq_factor,
         rope_low_freq_factor);
+  if (rope_scaling == RopeScalingKind::yarn) check_yarn(*this);
   for (const double cap : {attention_softcap, logit_softcap}) {
     check(cap == 0 || cap >= 1e-3, "a soft cap is 0, for none, or at least 0.001, not {}", cap);
   }

@@ -30,8 +30,9 @@ inline constexpr std::array<std::string_view, 3> kPositionsNames = {"learned", "
 inline std::span<const std::string_view> names_of(Positions) { return kPositionsNames; }
 
 // How rotary positions go on beyond those of the first training: see RopeScaling in ops.h.
-enum class RopeScalingKind { none, llama3, linear };
-inline constexpr std::array<std::string_view, 3> kRopeScalingNames = {"none", "llama3", "linear"};
+enum class RopeScalingKind { none, llama3, linear, yarn };
+inline constexpr std::array<std::string_view, 4> kRopeScalingNames = {"none", "llama3", "linear",
+                                                                      "yarn"};
 inline std::span<const std::string_view> names_of(RopeScalingKind) { return kRopeScalingNames; }
 
 // The parts of a Decoder, with nanoGPT's names. Without further choices it is GPT-2 (Radford et
@@ -50,6 +51,7 @@ struct DecoderConfig {
   std::optional<bool> bias = {};              // in linears and layer norms [with gpt2]
   std::optional<bool> qkv_bias = {};          // in the Q, K, V projections [as bias]
   std::optional<bool> norm_bias = {};         // in layer norms [as bias]
+  std::optional<bool> mlp_bias = {};          // in the feed-forward's linears [as bias]
   bool tied = true;                           // the head shares the token embedding's weight
   std::optional<Activation> activation = {};  // of the feed-forward [gelu; with llama, silu]
   std::optional<bool> gated = {};             // see FeedForward [with llama]
@@ -90,11 +92,15 @@ struct DecoderConfig {
   RopeScalingKind rope_scaling = RopeScalingKind::none;
   double rope_factor = 1;
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
-  std::int64_t rope_original_positions = 8192;                 // of llama3
+  std::int64_t rope_original_positions = 8192;                 // of llama3 and yarn
+  double rope_beta_fast = 32, rope_beta_slow = 1;              // of yarn, as the next two
+  double rope_attention_factor = 0;  // 0 is yarn_attention_factor(rope_factor)
+  bool rope_truncate = true;
 
   // The values that members without one stand for.
   bool with_bias() const { return bias.value_or(arch == Architecture::gpt2); }
   bool with_qkv_bias() const { return qkv_bias.value_or(with_bias()); }
+  bool with_mlp_bias() const { return mlp_bias.value_or(with_bias()); }
   bool with_norm_bias() const { return norm_bias.value_or(with_bias()); }
   Activation activation_kind() const;
   bool with_gate() const { return gated.value_or(arch == Architecture::llama); }
@@ -151,6 +157,7 @@ struct DecoderConfig {
     t("bias", c.bias, "biases in linear layers and layer norms [with gpt2, not with llama]");
     t("qkv_bias", c.qkv_bias, "biases of the Q, K, V projections [as --bias]");
     t("norm_bias", c.norm_bias, "biases in layer norms [as --bias]", {.newer = true});
+    t("mlp_bias", c.mlp_bias, "biases in the feed-forward's linears [as --bias]", {.newer = true});
     t("tied", c.tied, "the head shares the token embedding");
     t("separate_qkv", c.separate_qkv,
       "a projection each for Q, K and V, drawn one by one [with llama, not with gpt2]");
@@ -221,7 +228,8 @@ struct DecoderConfig {
       "without [all]",
       {.newer = true});
     t("rope_scaling", c.rope_scaling,
-      "which rotary positions turn --rope-factor times slower: llama3, slow ones; linear, all",
+      "which rotary positions turn --rope-factor times slower: llama3 and yarn, slow ones; linear, "
+      "all",
       {.newer = true});
     t("rope_factor", c.rope_factor, "how much slower scaled rotary positions turn",
       {.least = 1, .most = 1e6, .newer = true});
@@ -234,6 +242,17 @@ struct DecoderConfig {
     t("rope_original_positions", c.rope_original_positions,
       "positions that the model was trained on before it was scaled",
       {.least = 1, .most = 1 << 24, .newer = true});
+    t("rope_beta_fast", c.rope_beta_fast,
+      "yarn keeps pairs of channels that turn more than X times in the original positions",
+      {.least = 1e-6, .most = 1e6, .newer = true});
+    t("rope_beta_slow", c.rope_beta_slow,
+      "yarn slows pairs of channels that turn less than X times in the original positions",
+      {.least = 1e-6, .most = 1e6, .newer = true});
+    t("rope_attention_factor", c.rope_attention_factor,
+      "yarn multiplies queries and keys by X; 0 stands for 0.1 ln(--rope-factor) + 1",
+      {.least = 0, .most = 1e6, .newer = true});
+    t("rope_truncate", c.rope_truncate,
+      "yarn goes from slowed pairs to kept ones between whole pairs", {.newer = true});
   }
 };
 

@@ -107,9 +107,11 @@ void Connection::read_header() {
 // Before a body is read, its bytes are taken off what all connections share.
 void Connection::on_header(Failure failure) {
   if (failure) return on_failed_read(failure);
-  // Which of two is meant, a proxy may see otherwise (RFC 9112, 3.2).
-  if (parser_->get().count(bhttp::field::host) > 1)
-    return refuse(400, "there are two Host headers");
+  // Which of two is meant, a proxy may see otherwise; HTTP/1.0 has none (RFC 9112, 3.2).
+  const auto hosts = parser_->get().count(bhttp::field::host);
+  if (hosts > 1) return refuse(400, "there are two Host headers");
+  if (hosts == 0 && parser_->get().version() >= 11)
+    return refuse(400, "there is no Host header, which HTTP/1.1 asks for");
   if (auto refused = owner_.handler.refuses(request_of(parser_->get(), begin_))) {
     if (!parser_->is_done()) parser_->get().keep_alive(false);
     return send(std::move(*refused));

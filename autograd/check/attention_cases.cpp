@@ -154,6 +154,12 @@ void add_rotations(Cases& cases) {
          return rope(x[0], 4, {.scaling = RopeScaling{
                                    .factor = 2.5, .kind = RopeScaling::Kind::linear}});
        }},
+      {"rope(4, yarn)", {{2, 3, 8}}, normal,
+       [](In x) {
+         return rope(x[0], 4, {.base = 10, .scaling = RopeScaling{
+                                   .factor = 2.5, .original_positions = 16,
+                                   .kind = RopeScaling::Kind::yarn, .attention_factor = 1.5}});
+       }},
       {"rope(4)", {{2, 0, 4}}, normal, [](In x) { return rope(x[0], 4); }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());

@@ -69,14 +69,23 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
 // longer than original_positions / low_freq_factor positions turn `factor` times slower, those
 // whose wave is shorter than original_positions / high_freq_factor turn as they did, and the
 // frequencies in between are interpolated. The linear one (Chen et al., "Extending Context Window
-// of Large Language Models via Positional Interpolation", 2023): all pairs turn slower.
+// of Large Language Models via Positional Interpolation", 2023): all pairs turn slower. YaRN (Peng
+// et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023, section 3):
+// pairs that turn less than beta_slow times in the original positions turn slower, those that turn
+// more than beta_fast times do not, in between by a ramp over the pairs; and turned channels are
+// multiplied by attention_factor.
 struct RopeScaling {
-  enum class Kind { llama3, linear };
+  enum class Kind { llama3, linear, yarn };
   double factor = 8;
   double low_freq_factor = 1, high_freq_factor = 4;  // of llama3
-  std::int64_t original_positions = 8192;            // of llama3
+  std::int64_t original_positions = 8192;            // of llama3 and yarn
   Kind kind = Kind::llama3;
+  double beta_fast = 32, beta_slow = 1;  // of yarn
+  double attention_factor = 1;           // of yarn; the paper's: yarn_attention_factor(factor)
+  bool truncate = true;                  // of yarn: the ramp begins and ends at whole pairs
 };
+// YaRN's factor of queries and keys, 0.1 · mscale · ln(factor) + 1; for factors up to 1, it is 1.
+double yarn_attention_factor(double factor, double mscale = 1);
 struct RopeOptions {
   std::int64_t first = 0;                     // the position of row 0
   std::vector<std::int64_t> firsts = {};      // of x (B, T, C): one for each of the B, if not empty

@@ -124,13 +124,20 @@ Tensor for_batch(std::string_view op, const Tensor& x, const F& run) {
   return reshape(y, y.shape().without(0));
 }
 
-// An op on (N, C, 1, L), for x (N, C, L) or (C, L).
+// An op on (N, C, 1, L), for x (N, C, L) or (C, L). Its errors have the name `op`.
 template <class F>
 Tensor for_signal(std::string_view op, const Tensor& x, const F& run) {
   check(x.rank() == 2 || x.rank() == 3, "[{}] x must be (N, C, L) or (C, L), not {}", op,
         x.shape());
-  const Tensor y = run(reshape(x, x.shape().inserted(x.rank() - 1, 1)));
-  return reshape(y, y.shape().without(y.rank() - 2));
+  const Tensor rows = reshape(x, x.shape().inserted(x.rank() - 1, 1));
+  try {
+    const Tensor y = run(rows);
+    return reshape(y, y.shape().without(y.rank() - 2));
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    const std::size_t name = text.starts_with('[') ? text.find("] ") : text.npos;
+    fail("[{}] {}", op, name == text.npos ? text : text.substr(name + 2));
+  }
 }
 
 inline Size2d stride_or_kernel(Size2d stride, Size2d kernel) {

@@ -81,19 +81,32 @@ void multiply_others(const T* dy, Inputs tensors, const Axis& axis, T* out) {
   const std::vector<const T*> from = pointers_to<T>(tensors);
   const std::size_t directions = tensors.size() - 1;
   for_each_line(axis, [&](auto first, auto stride, auto n) {
+    // What stands before each element is kept for one piece of the line at a time, and made again
+    // from what stands before the piece: for a whole line, it would be several times the tensor.
+    constexpr std::int64_t kPiece = 1024;
     Coefficients product(directions, 1), tail(directions, 0);
     const auto sets = static_cast<std::int64_t>(product.values().size());
-    std::vector<Scaled> before(static_cast<std::size_t>(n * sets));
+    std::vector<Coefficients> pieces;  // what stands before each
     for (std::int64_t k = 0; k < n; ++k) {
-      std::copy(product.values().begin(), product.values().end(), before.begin() + k * sets);
+      if (k % kPiece == 0) pieces.push_back(product);
       product.multiply(from, first + k * stride);
     }
-    for (std::int64_t k = n; k-- > 0;) {
-      const std::int64_t i = first + k * stride;
-      tail.add(static_cast<double>(dy[i]));
-      const Scaled sum = tail.of_all_with(before.data() + k * sets);
-      out[i] = static_cast<T>(static_cast<double>(sum));
-      tail.multiply(from, i);
+    std::vector<Scaled> before(static_cast<std::size_t>(std::min<std::int64_t>(n, kPiece) * sets));
+    for (std::int64_t begin = (std::ssize(pieces) - 1) * kPiece; begin >= 0; begin -= kPiece) {
+      const std::int64_t end = std::min<std::int64_t>(n, begin + kPiece);
+      product = pieces[static_cast<std::size_t>(begin / kPiece)];
+      for (std::int64_t k = begin; k < end; ++k) {
+        std::copy(product.values().begin(), product.values().end(),
+                  before.begin() + (k - begin) * sets);
+        product.multiply(from, first + k * stride);
+      }
+      for (std::int64_t k = end; k-- > begin;) {
+        const std::int64_t i = first + k * stride;
+        tail.add(static_cast<double>(dy[i]));
+        const Scaled sum = tail.of_all_with(before.data() + (k - begin) * sets);
+        out[i] = static_cast<T>(static_cast<double>(sum));
+        tail.multiply(from, i);
+      }
     }
   });
 }

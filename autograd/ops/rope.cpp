@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -17,6 +18,7 @@ struct Turn {
   std::vector<std::int64_t> firsts;  // of each sequence; one serves all
   double base;
   std::optional<RopeScaling> scaling;
+  double magnitude = 1;         // of turned channels, after by before
   double sign = 1;              // −1 turns back
   Tensor document_starts = {};  // (B, T) i32, or undefined
 };
@@ -25,8 +27,7 @@ struct Turn {
 // with f32's angles, which are off by a thousandth at position 10⁴, goes on with the same ones.
 
 template <class T>
-T scaled(T frequency, const RopeScaling& s) {
-  if (s.kind == RopeScaling::Kind::linear) return frequency / static_cast<T>(s.factor);
+T llama3(T frequency, const RopeScaling& s) {
   const auto positions = static_cast<T>(s.original_positions);
   const T wave = static_cast<T>(2 * std::numbers::pi) / frequency;
   if (wave < positions / static_cast<T>(s.high_freq_factor)) return frequency;
@@ -37,14 +38,47 @@ T scaled(T frequency, const RopeScaling& s) {
   return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
+// Between these pairs, YaRN goes over from turning as before to turning slower.
+struct Ramp {
+  double low, high;
+};
+Ramp yarn_ramp(const Turn& turn) {
+  const RopeScaling& s = *turn.scaling;
+  const auto size = static_cast<double>(turn.turned);
+  const auto pair_that_turns = [&](double times) {  // in the original positions
+    const double wave = static_cast<double>(s.original_positions) / times;
+    return size * std::log(wave / (2 * std::numbers::pi)) / (2 * std::log(turn.base));
+  };
+  double low = pair_that_turns(s.beta_fast), high = pair_that_turns(s.beta_slow);
+  if (s.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0), high = std::min(high, size - 1);
+  return {low, low == high ? high + 0.001 : high};
+}
+
+// `power`: the base to the power of the pair's exponent, 1 / its frequency.
+template <class T>
+T yarn(T power, std::int64_t pair, const Ramp& ramp, const RopeScaling& s) {
+  const T at =
+      (static_cast<T>(pair) - static_cast<T>(ramp.low)) / static_cast<T>(ramp.high - ramp.low);
+  const T kept = 1 - std::clamp(at, T{0}, T{1});
+  return 1 / (static_cast<T>(s.factor) * power) * (1 - kept) + 1 / power * kept;
+}
+
 // How far each pair turns from one position to the next, in radians.
 template <class T>
 std::vector<double> frequencies(const Turn& turn) {
+  using Kind = RopeScaling::Kind;
+  const auto is = [&](Kind kind) { return turn.scaling && turn.scaling->kind == kind; };
+  const Ramp ramp = is(Kind::yarn) ? yarn_ramp(turn) : Ramp{};
   std::vector<double> result;
   for (std::int64_t i = 0; i < turn.turned / 2; ++i) {
     const T exponent = static_cast<T>(2 * i) / static_cast<T>(turn.turned);
-    const T frequency = 1 / static_cast<T>(std::pow(turn.base, static_cast<double>(exponent)));
-    result.push_back(turn.scaling ? scaled(frequency, *turn.scaling) : frequency);
+    const T power = static_cast<T>(std::pow(turn.base, static_cast<double>(exponent)));
+    T frequency = 1 / power;
+    if (is(Kind::linear)) frequency /= static_cast<T>(turn.scaling->factor);
+    if (is(Kind::llama3)) frequency = llama3(frequency, *turn.scaling);
+    if (is(Kind::yarn)) frequency = yarn(power, i, ramp, *turn.scaling);
+    result.push_back(frequency);
   }
   return result;
 }
@@ -64,11 +98,11 @@ Unit rounding(double angle) {
   return {1 - added * added / 2, added};
 }
 
-// cos and sin of the angle of each pair at each of `rows` positions from `first` on, (rows, 2,
-// R/2). Position 64·n + k is turned by 64·n and then by k: most places then take no sine or cosine
-// of their own, and each depends on its position alone.
+// cos and sin, times the magnitude, of the angle of each pair at each of `rows` positions from
+// `first` on, (rows, 2, R/2). Position 64·n + k is turned by 64·n and then by k: most places then
+// take no sine or cosine of their own, and each depends on its position alone.
 template <class T>
-void angles(const std::vector<double>& frequency, double sign, std::int64_t first,
+void angles(const std::vector<double>& frequency, const Turn& turn, std::int64_t first,
             std::int64_t rows, T* out) {
   constexpr std::int64_t kBlock = 64;
   const auto pairs = static_cast<std::int64_t>(frequency.size());
@@ -81,6 +115,7 @@ void angles(const std::vector<double>& frequency, double sign, std::int64_t firs
     for (const double f : frequency) steps.push_back(unit(static_cast<double>(k) * f));
   }
   std::vector<Unit> block(frequency.size());
+  const T magnitude = static_cast<T>(turn.magnitude);
   for (std::int64_t t = first; t < last; ++t) {
     const std::int64_t k = t % kBlock;
     for (std::size_t i = 0; (k == 0 || t == first) && i < block.size(); ++i) {
@@ -91,8 +126,8 @@ void angles(const std::vector<double>& frequency, double sign, std::int64_t firs
     for (std::int64_t i = 0; i < pairs; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const Unit angle = block[at] * step[i] * rounding<T>(static_cast<double>(t) * frequency[at]);
-      cos[i] = static_cast<T>(angle.cos);
-      sin[i] = static_cast<T>(sign * angle.sin);
+      cos[i] = static_cast<T>(angle.cos) * magnitude;
+      sin[i] = static_cast<T>(turn.sign * angle.sin) * magnitude;
     }
   }
 }
@@ -105,7 +140,7 @@ Tensor angles_of(const Turn& turn, std::int64_t rows) {
   Tensor table = Tensor::empty({sequences, rows, turn.turned}, dtype_of<T>());
   T* out = table.template mutable_data<T>();
   for (const std::int64_t first : turn.firsts) {
-    angles(frequency, turn.sign, first, rows, out);
+    angles(frequency, turn, first, rows, out);
     out += rows * turn.turned;
   }
   return table;
@@ -150,7 +185,8 @@ Tensor turned_rows(const Tensor& x, const Turn& turn) {
   return y;
 }
 
-// Linear in x, and its transpose turns back, so that its gradient is the same op again.
+// Linear in x, and its transpose turns back by the same magnitude, so that its gradient is the same
+// op again.
 Tensor apply_turn(const Tensor& x, const Turn& turn) {
   return apply(
       "rope", {x}, [turn](Inputs in, Saved&) { return turned_rows(in[0], turn); },
@@ -166,6 +202,15 @@ void check_scaling(const RopeScaling& s) {
                 {{"factor", s.factor, above(0)},
                  {"original_positions", static_cast<double>(s.original_positions), above(0)}});
   if (s.kind == RopeScaling::Kind::linear) return;
+  if (s.kind == RopeScaling::Kind::yarn) {
+    check_numbers("RopeScaling", {{"beta_fast", s.beta_fast, above(0)},
+                                  {"beta_slow", s.beta_slow, above(0)},
+                                  {"attention_factor", s.attention_factor, above(0)}});
+    check(s.beta_slow <= s.beta_fast,
+          "[RopeScaling] beta_slow must not be above beta_fast, as {} and {} are", s.beta_slow,
+          s.beta_fast);
+    return;
+  }
   check_numbers("RopeScaling", {{"high_freq_factor", s.high_freq_factor, above(0)},
                                 {"low_freq_factor", s.low_freq_factor, above(0)}});
   check(s.low_freq_factor < s.high_freq_factor,
@@ -202,8 +247,22 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
   }
   check_numbers("RopeOptions", {{"base", options.base, above(0)}});
   if (options.scaling) check_scaling(*options.scaling);
-  return apply_turn(x, {head_size, channels, turned, std::move(firsts), options.base,
-                        options.scaling, options.back ? -1.0 : 1.0, std::move(documents)});
+  Turn turn{.head_size = head_size,
+            .channels = channels,
+            .turned = turned,
+            .firsts = std::move(firsts),
+            .base = options.base,
+            .scaling = options.scaling,
+            .document_starts = std::move(documents)};
+  if (turn.scaling && turn.scaling->kind == RopeScaling::Kind::yarn) {
+    turn.magnitude = turn.scaling->attention_factor;
+  }
+  if (options.back) turn.sign = -1, turn.magnitude = 1 / turn.magnitude;
+  return apply_turn(x, turn);
+}
+
+double yarn_attention_factor(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
 
 }  // namespace tapegrad

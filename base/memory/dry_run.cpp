@@ -1,5 +1,6 @@
 #include "tapegrad/base/memory/dry_run.h"
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -61,15 +62,16 @@ void* map(std::size_t bytes, int protection) {
 [[noreturn]] void fail_without_addresses(std::size_t bytes) {
   const std::optional<AvailableMemory> memory = available_memory();
   if (!memory || !memory->limit.starts_with("ulimit")) {
-    fail("out of memory: the system gives a dry run no {} of addresses",
-         size_text(static_cast<double>(bytes)));
+    throw NoAddresses(fmt::format("out of memory: the system gives a dry run no {} of addresses",
+                                  size_text(static_cast<double>(bytes))));
   }
   const double used = memory->total - memory->bytes;
-  fail(
-      "the process limit ({}) of {} is too small even to estimate this run, which needs more than "
-      "{}: raise the limit, for example with '{} unlimited'",
-      memory->limit, size_text(memory->total),
-      size_text(std::max(used + static_cast<double>(bytes), memory->total)), memory->limit);
+  const double least = std::max(used + static_cast<double>(bytes), memory->total);
+  throw NoAddresses(fmt::format(
+      "the process limit ({0}) of {1} is too small even to estimate this run: the estimate takes "
+      "addresses for all tensors that live at once, more than {2}, and no memory; how many "
+      "altogether is known at its end alone. Raise the limit, for example with '{0} unlimited'",
+      memory->limit, size_text(memory->total), size_text(least)));
 }
 
 // The next of a quarter of a million addresses, after which they are given out again: blocks of one

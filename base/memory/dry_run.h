@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "tapegrad/base/cxx20.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad {
 
@@ -33,6 +34,13 @@ class DryRun {
  private:
   std::shared_ptr<Counters> counters_;  // shared with the tensors, which may outlive the run
   std::shared_ptr<Counters>* outer_;    // of the dry run around this one, or null
+};
+
+// A limit of this process leaves a dry run too few addresses: no op is at fault, so that none names
+// itself before the text.
+class NoAddresses : public Error {
+ public:
+  using Error::Error;
 };
 
 // True if a DryRun lives on this thread, or if one lives that draws random numbers.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes families/NAME/: tiny models in Hugging Face's layout, of families that Llama's parts alone do not make. Weights are
-bf16. expected.safetensors has what transformers 5.12 computes with them in f32: logits, a greedy text, and the losses of ten
+"""Writes families/NAME/: tiny models in Hugging Face's layout, of families that Llama's parts alone do not make, and with rotary
+positions scaled by YaRN and biases. Weights are bf16. expected.safetensors has what transformers 5.12 computes with them in f32: logits, a greedy text, and the losses of ten
 steps of fine-tuning. Attention is transformers' own, since PyTorch's knows no soft caps. The tokenizer is hf_gpt2's.
 
 usage: golden_families.py [NAME …]   (needs the Python packages torch, transformers, safetensors)
@@ -12,8 +12,9 @@ import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
                           GemmaForCausalLM, GraniteConfig,
-                          GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, SmolLM3Config,
-                          SmolLM3ForCausalLM, StableLmConfig, StableLmForCausalLM)
+                          GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config,
+                          Phi3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
+                          StableLmForCausalLM)
 
 from golden_hf import VOCABULARY, fine_tuning
 
@@ -21,6 +22,7 @@ OUT = pathlib.Path(__file__).parent / "families"
 SHAPE = {"vocab_size": VOCABULARY, "max_position_embeddings": 24, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None,
          "tie_word_embeddings": True}
+YARN = {"rope_type": "yarn", "rope_theta": 5.0, "factor": 2.5, "original_max_position_embeddings": 10}
 KINDS = ["sliding_attention", "full_attention"]
 MODELS = {
     "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
@@ -39,6 +41,14 @@ MODELS = {
         partial_rotary_factor=0.75)),
     "stablelm": lambda: StableLmForCausalLM(StableLmConfig(
         **SHAPE | {"hidden_size": 32, "tie_word_embeddings": False}, use_qkv_bias=True, partial_rotary_factor=0.25)),
+    "llama_yarn": lambda: LlamaForCausalLM(LlamaConfig(
+        **SHAPE, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=YARN)),
+    "llama_ramp": lambda: LlamaForCausalLM(LlamaConfig(
+        **SHAPE, head_dim=16, mlp_bias=True,
+        rope_parameters=YARN | {"beta_fast": 1.25, "beta_slow": 0.125, "attention_factor": 0.75, "truncate": False})),
+    "granite_yarn": lambda: GraniteForCausalLM(GraniteConfig(
+        **SHAPE, attention_bias=True, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3,
+        rope_parameters=YARN | {"attention_factor": 1.25})),
 }
 
 

@@ -77,6 +77,13 @@ const std::vector<Part>& parts() {
          c.positions = nn::Positions::rotary;
          c.rope_scaling = nn::RopeScalingKind::linear, c.rope_factor = 3;
        }},
+      {"YaRN",
+       [](Config& c) {
+         c.positions = nn::Positions::rotary, c.rope_scaling = nn::RopeScalingKind::yarn;
+         c.rope_factor = 3, c.rope_original_positions = 8, c.rope_base = 10;
+       }},
+      {"biases in the feed-forward alone", [](Config& c) { c.bias = false, c.mlp_bias = true; }},
+      {"biases in attention alone", [](Config& c) { c.bias = true, c.mlp_bias = false; }},
       {"all that Gemma has",
        [](Config& c) {
          c.norm = nn::NormKind::rms_plus, c.norm_place = nn::NormPlace::both;

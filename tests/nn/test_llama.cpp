@@ -181,6 +181,30 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
         c.rope_scaling = nn::RopeScalingKind::linear, c.rope_factor = 2, c.rope_low_freq_factor = 2;
       },
       "rope_low_freq_factor needs rope_scaling llama3");
+  const auto yarn = [](C& c) { c.rope_scaling = nn::RopeScalingKind::yarn, c.rope_factor = 2; };
+  const auto refused_of_yarn = [&](const auto& change, const std::string& message) {
+    refused(
+        llama,
+        [&](C& c) {
+          yarn(c);
+          c.validate();
+          change(c);
+        },
+        message);
+  };
+  refused(
+      llama, [](C& c) { c.rope_beta_fast = 2; }, "rope_beta_fast needs rope_scaling yarn");
+  refused(
+      llama, [](C& c) { c.rope_truncate = false; }, "rope_truncate needs rope_scaling yarn");
+  refused(
+      llama, [](C& c) { c.rope_original_positions = 2; },
+      "rope_original_positions needs rope_scaling llama3 or yarn");
+  refused_of_yarn([](C& c) { c.rope_beta_slow = 33; },
+                  "rope_beta_slow 33 must not be above rope_beta_fast 32");
+  refused_of_yarn([](C& c) { c.rope_original_positions = 6; },
+                  "rope_original_positions 6 of rope_scaling yarn must be above 6.28319");
+  refused_of_yarn([](C& c) { c.rope_base = 2; }, "and below 402.124");
+  refused_of_yarn([](C& c) { c.rope_attention_factor = 1e-9; }, "or at least 1e-6, not 1e-09");
   refused(
       llama, [](C& c) { c.window_pattern = "SL"; }, "window_pattern needs window");
   refused(

@@ -121,9 +121,10 @@ std::vector<NumberCase> ops_and_layers() {
       attention(x, 1, options);
     };
   };
-  const auto turn = [x](double RopeScaling::*member) {
-    return [x, member](double v) {
-      RopeScaling scaling;
+  const auto turn = [x](double RopeScaling::*member,
+                        RopeScaling::Kind kind = RopeScaling::Kind::llama3) {
+    return [x, member, kind](double v) {
+      RopeScaling scaling{.kind = kind};
       scaling.*member = v;
       rope(x, 2, {.scaling = scaling});
     };
@@ -154,6 +155,10 @@ std::vector<NumberCase> ops_and_layers() {
       {"[RopeScaling] factor", turn(&RopeScaling::factor), 0},
       {"[RopeScaling] low_freq_factor", turn(&RopeScaling::low_freq_factor), 0},
       {"[RopeScaling] high_freq_factor", turn(&RopeScaling::high_freq_factor), 0},
+      {"[RopeScaling] beta_fast", turn(&RopeScaling::beta_fast, RopeScaling::Kind::yarn), 0},
+      {"[RopeScaling] beta_slow", turn(&RopeScaling::beta_slow, RopeScaling::Kind::yarn), 0},
+      {"[RopeScaling] attention_factor",
+       turn(&RopeScaling::attention_factor, RopeScaling::Kind::yarn), 0},
       {"[smooth_l1_loss] beta", [x](double v) { smooth_l1_loss(x, x, v); }, 0},
       {"[huber_loss] delta", [x](double v) { huber_loss(x, x, v); }, 0},
       {"[hinge_embedding_loss] margin", [one](double v) { hinge_embedding_loss(one, one, v); }},

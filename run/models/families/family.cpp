@@ -19,6 +19,23 @@ FamilyKey& HfFamily::key(std::string_view name) {
   return *found;
 }
 
+void HfFamily::never(std::string_view name, FamilyKey::Direction direction) {
+  FamilyKey& own = key(name);
+  own = {.key = own.key, .only = false, .direction = direction};
+}
+
+namespace {
+
+// The biases that a class or an architecture has or has not, whatever its family is otherwise.
+bool is_bias(std::string_view option) { return option == "bias" || option == "mlp_bias"; }
+
+}  // namespace
+
+void GgufFamily::leave_out_biases() {
+  std::erase_if(keys, [&](const FamilyKey& key) { return is_bias(key.option); });
+  std::erase_if(tensors, [&](const GgufTensorName& name) { return is_bias(name.with); });
+}
+
 void HfFamily::set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values) {
   for (const auto& [name, value] : values) key(name).absent = value;
 }
@@ -63,20 +80,28 @@ namespace {
 
 using Keys = const std::vector<FamilyKey>& (*)(const Family&);  // of a format
 
-// How well a family expresses a config; less is better. First by what differs, then by options that
-// nobody asked for, then by options that differ, though they mean the same for so few blocks.
-std::tuple<std::size_t, std::size_t, bool> distance(const Family& family,
-                                                    const nn::DecoderConfig& config, Keys keys) {
+// How well a family expresses a config; less is better. First by what differs, biases last, then by
+// options that nobody asked for, then by options that differ, though they mean the same for so few
+// blocks. A class without biases is no better for that: plain Llama is not Mistral's.
+using Distance = std::tuple<std::ptrdiff_t, std::size_t, std::ptrdiff_t, bool>;
+Distance distance(const Family& family, const nn::DecoderConfig& config, Keys keys) {
   auto free = options_of(family, keys(family));
   free.insert("tied");
   const nn::DecoderConfig model = model_with(family, config, free);
   const bool told_otherwise = model.rope_pattern != config.rope_pattern;
-  return {differences_of(config, model, free).size(), free.size(), told_otherwise};
+  const auto differences = differences_of(config, model, free);
+  const auto others =
+      std::count_if(differences.begin(), differences.end(), [](const OptionDifference& difference) {
+        return !is_bias(difference.option) && difference.option != "qkv_bias";
+      });
+  return {others, differences.size(),
+          std::count_if(free.begin(), free.end(), [](auto option) { return !is_bias(option); }),
+          told_otherwise};
 }
 
 const Family& nearest_family(const nn::DecoderConfig& config, Keys keys) {
   const Family* best = nullptr;
-  std::tuple<std::size_t, std::size_t, bool> least;
+  Distance least;
   for (const Family& family : families()) {
     if (keys(family).empty() || family.model.arch != config.arch) continue;
     const auto own = distance(family, config, keys);

@@ -66,12 +66,14 @@ struct HfFamily {
   // The share of a head's channels that turn, where files have no `partial_rotary_factor`. Nothing:
   // all turn, and files with another one are refused.
   std::optional<double> turned_share = {};
-  bool may_scale_rotation = true;  // transformers takes linear and Llama 3's scaling
+  bool may_scale_rotation = true;  // transformers scales rotary positions in any of our ways
   // The pre-tokenizer that transformers takes whatever the files say, and the sentence that refuses
   // another one. Empty: the files' own.
   std::string_view own_pre_tokenizer = {}, own_pre_tokenizer_only = {};
 
   FamilyKey& key(std::string_view name);  // of `keys`, which have it
+  // For a key of a part that the family's class never has: a file may say false.
+  void never(std::string_view name, FamilyKey::Direction direction = FamilyKey::Direction::in);
   // Sets what the family's class in transformers takes for absent keys.
   void set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values);
 };
@@ -101,6 +103,9 @@ struct GgufFamily {
   bool takes_either_head = true;
   // Sets options that llama.cpp decides by the sizes of the model.
   void (*follow)(nn::DecoderConfig&) = nullptr;
+
+  // For architectures with which llama.cpp reads no biases but those of Q, K and V.
+  void leave_out_biases();
 };
 
 struct Family {

@@ -19,14 +19,16 @@ nn::DecoderConfig settled(nn::DecoderConfig c) {
   const nn::DecoderConfig usual;
   if (!c.rotary()) c.rope_base = usual.rope_base;
   if (!c.rotary() || !c.scaling()) {
-    c.rope_scaling = usual.rope_scaling;
-    c.rope_factor = usual.rope_factor;
-    c.rope_low_freq_factor = usual.rope_low_freq_factor;
-    c.rope_high_freq_factor = usual.rope_high_freq_factor;
-    c.rope_original_positions = usual.rope_original_positions;
+    const Section plain = section_of("model", usual);
+    for (const std::string_view option : rope_scaling_options()) {
+      set_option(c, option, *plain.find(option));
+    }
   }
   if (c.attention_scale == 0) c.attention_scale = usual_attention_scale(c);
-  return c.settled();
+  const bool mlp_bias = c.with_mlp_bias();
+  c = c.settled();
+  c.mlp_bias = mlp_bias;
+  return c;
 }
 
 // Without a width of the feed-forward that the model would have without it.
@@ -189,6 +191,8 @@ void settle_config(const Family& family, std::string_view file, nn::DecoderConfi
   naming(file, [&] { c.validate(); });
   if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
   const nn::DecoderConfig all = c.settled();
+  c.mlp_bias = all.mlp_bias;
+  if (c.bias == nn::DecoderConfig{.arch = c.arch}.with_bias()) c.bias.reset();
   c.window = all.window, c.window_pattern = all.window_pattern;
   c.rope_window_base = all.rope_window_base, c.rope_pattern = all.rope_pattern;
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
@@ -261,11 +265,22 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (family.hf.turned_share) options.insert("rope_channels");
     options.insert("rope_base");
     if (!family.hf.may_scale_rotation) continue;
-    for (const std::string_view option : {"rope_scaling", "rope_factor", "rope_low_freq_factor",
-                                          "rope_high_freq_factor", "rope_original_positions"}) {
-      options.insert(option);
-    }
+    for (const std::string_view option : rope_scaling_options()) options.insert(option);
+    // transformers looks for it beside the parts for each kind of blocks.
+    if (family.model.rope_window_base != 0) options.erase("rope_truncate");
   }
+  return options;
+}
+
+std::vector<std::string_view> rope_scaling_options(std::optional<nn::RopeScalingKind> kind) {
+  using Kind = nn::RopeScalingKind;
+  std::vector<std::string_view> options = {"rope_scaling", "rope_factor"};
+  const auto add = [&](Kind of, std::initializer_list<std::string_view> more) {
+    if (!kind || kind == of) options.insert(options.end(), more);
+  };
+  add(Kind::llama3, {"rope_low_freq_factor", "rope_high_freq_factor", "rope_original_positions"});
+  add(Kind::yarn, {"rope_original_positions", "rope_beta_fast", "rope_beta_slow",
+                   "rope_attention_factor", "rope_truncate"});
   return options;
 }
 

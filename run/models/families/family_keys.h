@@ -42,6 +42,10 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
 // a key.
 std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys);
 
+// The options of a kind of scaled rotary positions, or of all kinds.
+std::vector<std::string_view> rope_scaling_options(
+    std::optional<nn::RopeScalingKind> kind = std::nullopt);
+
 // The model of the family that comes nearest to a config: with those of its options that are
 // `free`.
 nn::DecoderConfig model_with(const Family& family, const nn::DecoderConfig& config,

@@ -26,7 +26,7 @@ Family gemma_family() {
   f.hf.base_class = "GemmaModel";
   // Of "gelu", transformers 5 makes the exact one, and 4 the one by tanh.
   f.hf.key("hidden_act").only = std::string("gelu_pytorch_tanh");
-  f.hf.key("mlp_bias").direction = FamilyKey::Direction::in;
+  f.hf.never("mlp_bias");
   f.hf.keys.push_back({.key = "use_bidirectional_attention", .only = false});
   // transformers' own would not be trained.
   f.hf.keys.push_back({.key = "pad_token_id", .direction = FamilyKey::Direction::out});
@@ -39,6 +39,7 @@ Family gemma_family() {
                    {"head_dim", 256}});
   f.gguf.architecture = "gemma";
   f.gguf.may_scale_rotation = false;
+  f.gguf.leave_out_biases();
   f.gguf.takes_either_head = false;
   std::erase_if(f.gguf.tensors, [](const GgufTensorName& name) { return !name.with.empty(); });
   for (GgufTensorName& name : f.gguf.tensors) {

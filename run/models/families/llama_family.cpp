@@ -20,8 +20,8 @@ std::vector<FamilyKey> hf_keys() {
           {"rms_norm_eps", "norm_eps"},
           {.key = "attention_dropout", .option = "dropout", .direction = Direction::out},
           {"rope_parameters", kRotation},
-          {.key = "attention_bias", .only = false},
-          {.key = "mlp_bias", .only = false},
+          {"attention_bias", "bias"},  // of all four projections
+          {"mlp_bias", "mlp_bias"},
           {.key = "rope_interleaved", .only = false, .direction = Direction::in},
           {.key = "partial_rotary_factor", .only = 1.0, .direction = Direction::in}};
 }
@@ -31,31 +31,44 @@ constexpr std::string_view kLlama3Steps =
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ ByteLevel)";
 
 std::vector<FamilyKey> gguf_keys() {
-  return {
-      {.key = "context_length", .option = "block_size", .needed = true},
-      {.key = "embedding_length", .option = "n_embd", .needed = true},
-      {.key = "block_count", .option = "n_layer", .needed = true},
-      {.key = "feed_forward_length", .option = "n_inner", .needed = true},
-      {.key = "attention.head_count", .option = "n_head", .needed = true},
-      {"attention.head_count_kv", "n_kv_head"},
-      {"attention.key_length", "head_size"},
-      {.key = "attention.value_length", .option = "head_size", .direction = Direction::same},
-      {.key = "rope.dimension_count", .option = "head_size", .direction = Direction::same},
-      {.key = "attention.layer_norm_rms_epsilon", .option = "norm_eps", .needed = true},
-      {"rope.freq_base", "rope_base"},
-      {.key = "rope.scaling.type", .direction = Direction::ignored},  // the format reads these two
-      {.key = "rope.scaling.factor", .direction = Direction::ignored},
-      {.key = "attention.sliding_window", .option = "window", .direction = Direction::in},
-      {.key = "expert_count", .only = std::int64_t{0}, .direction = Direction::in},
-      {.key = "expert_used_count", .only = std::int64_t{0}, .direction = Direction::in},
-      {.key = "attention.causal", .only = true, .direction = Direction::in},
-      {.key = "vocab_size", .option = "vocab_size", .direction = Direction::out}};
+  return {{.key = "context_length", .option = "block_size", .needed = true},
+          {.key = "embedding_length", .option = "n_embd", .needed = true},
+          {.key = "block_count", .option = "n_layer", .needed = true},
+          {.key = "feed_forward_length", .option = "n_inner", .needed = true},
+          {.key = "attention.head_count", .option = "n_head", .needed = true},
+          {"attention.head_count_kv", "n_kv_head"},
+          {"attention.key_length", "head_size"},
+          {.key = "attention.value_length", .option = "head_size", .direction = Direction::same},
+          {.key = "rope.dimension_count", .option = "head_size", .direction = Direction::same},
+          {.key = "attention.layer_norm_rms_epsilon", .option = "norm_eps", .needed = true},
+          {"rope.freq_base", "rope_base"},
+          {.key = "rope.scaling.type", .direction = Direction::ignored},  // the format reads these
+          {.key = "rope.scaling.factor", .direction = Direction::ignored},
+          {.key = "rope.scaling.original_context_length", .direction = Direction::ignored},
+          {.key = "rope.scaling.attn_factor", .direction = Direction::ignored},
+          {.key = "rope.scaling.finetuned", .direction = Direction::ignored},
+          {.key = "rope.scaling.yarn_log_multiplier", .direction = Direction::ignored},
+          {.key = "rope.scaling.yarn_ext_factor", .direction = Direction::ignored},
+          {.key = "rope.scaling.yarn_attn_factor", .direction = Direction::ignored},
+          {.key = "rope.scaling.yarn_beta_fast", .direction = Direction::ignored},
+          {.key = "rope.scaling.yarn_beta_slow", .direction = Direction::ignored},
+          {.key = "rope.scaling.yarn_truncate", .direction = Direction::ignored},
+          {.key = "attention.sliding_window", .option = "window", .direction = Direction::in},
+          {.key = "expert_count", .only = std::int64_t{0}, .direction = Direction::in},
+          {.key = "expert_used_count", .only = std::int64_t{0}, .direction = Direction::in},
+          {.key = "attention.causal", .only = true, .direction = Direction::in},
+          // No key: the tensors tell these.
+          {.key = "", .option = "bias", .direction = Direction::ignored},
+          {.key = "", .option = "mlp_bias", .direction = Direction::ignored},
+          {.key = "vocab_size", .option = "vocab_size", .direction = Direction::out}};
 }
 
 std::vector<GgufTensorName> gguf_tensors() {
-  const std::string_view bias = "qkv_bias", norm = "qk_norm";
+  const std::string_view bias = "qkv_bias", norm = "qk_norm", mlp = "mlp_bias";
   return {{"embed_tokens.weight", "token_embd.weight"},
           {"layers.#.input_layernorm.weight", "blk.#.attn_norm.weight"},
+          // Before those of Q, K and V, which follow it where nothing else is said.
+          {"layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", Exchanged::no, "bias", true},
           {"layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", Exchanged::queries},
           // llama.cpp takes biases of Q, K and V with any of Llama's kin.
           {"layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", Exchanged::queries, bias, true},
@@ -68,8 +81,11 @@ std::vector<GgufTensorName> gguf_tensors() {
           {"layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight"},
           {"layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight"},
           {"layers.#.mlp.gate_proj.weight", "blk.#.ffn_gate.weight"},
+          {"layers.#.mlp.gate_proj.bias", "blk.#.ffn_gate.bias", Exchanged::no, mlp, true},
           {"layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight"},
+          {"layers.#.mlp.up_proj.bias", "blk.#.ffn_up.bias", Exchanged::no, mlp},
           {"layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight"},
+          {"layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias", Exchanged::no, mlp},
           {"norm.weight", "output_norm.weight"}};
 }
 
@@ -90,6 +106,7 @@ Family llama_family() {
   model.block_size = 2048;
   model.norm_eps = 1e-6;
   model.tied = false;
+  model.mlp_bias = false;
   Family f = {
       .name = "llama",
       .model = model,

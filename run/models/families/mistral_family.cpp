@@ -10,6 +10,8 @@ Family mistral_family() {
   f.model.block_size = 131072;
   f.hf.model_class = "MistralForCausalLM";
   f.hf.base_class = "MistralModel";
+  f.hf.never("attention_bias", FamilyKey::Direction::both);
+  f.hf.never("mlp_bias", FamilyKey::Direction::both);
   f.hf.window = HfFamily::Window::unless_null;
   f.hf.keys.push_back(
       {.key = "sliding_window", .option = "window", .direction = FamilyKey::Direction::out});

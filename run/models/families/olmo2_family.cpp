@@ -15,9 +15,10 @@ Family olmo2_family() {
   f.hf.set_absent({{"vocab_size", 50304}});
   // transformers' own number may be beyond the tokens.
   f.hf.keys.push_back({.key = "pad_token_id", .direction = FamilyKey::Direction::out});
-  f.hf.key("mlp_bias").direction = FamilyKey::Direction::in;
+  f.hf.never("mlp_bias");
   f.gguf.architecture = "olmo2";
   f.gguf.may_scale_rotation = false;
+  f.gguf.leave_out_biases();
   f.gguf.takes_either_head = false;
   // llama.cpp's matrices of heads are as wide as the residual stream.
   for (FamilyKey& key : f.gguf.keys) {

@@ -26,7 +26,8 @@ Family phi3_family() {
   f.hf.set_absent({{"vocab_size", 32064}, {"hidden_size", 3072}, {"intermediate_size", 8192}});
   f.hf.turned_share = 1;
   f.hf.may_scale_rotation = false;
-  f.hf.key("attention_bias").direction = f.hf.key("mlp_bias").direction = Direction::in;
+  f.hf.never("attention_bias");
+  f.hf.never("mlp_bias");
   std::erase_if(f.hf.keys, [](auto& key) { return key.key == "partial_rotary_factor"; });
   for (const FamilyKey& key : std::initializer_list<FamilyKey>{
            {.key = "sliding_window",
@@ -45,16 +46,15 @@ Family phi3_family() {
   }
   f.gguf.architecture = "phi3";
   f.gguf.may_scale_rotation = false;
+  f.gguf.leave_out_biases();
   for (FamilyKey& key : f.gguf.keys) {
     // llama.cpp's matrices of heads are as wide as the residual stream.
     if (key.option == "head_size") key.direction = Direction::in;
     if (key.key == "rope.dimension_count") key = {key.key, "rope_channels"};
   }
-  // Older versions of llama.cpp need the first one; the second is for scaled positions.
+  // Older versions of llama.cpp need it.
   f.gguf.keys.push_back(
       {.key = "attention.sliding_window", .only = std::int64_t{0}, .direction = Direction::out});
-  f.gguf.keys.push_back(
-      {.key = "rope.scaling.original_context_length", .direction = Direction::ignored});
   std::erase_if(f.gguf.tensors, [](const GgufTensorName& name) {
     return name.ours.find("self_attn.") != std::string::npos &&
            !name.ours.ends_with("o_proj.weight");

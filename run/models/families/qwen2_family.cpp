@@ -14,7 +14,8 @@ Family qwen2_family() {
   f.hf.set_absent(
       {{"vocab_size", 151936}, {"intermediate_size", 22016}, {"num_key_value_heads", 32}});
   f.hf.key("num_key_value_heads").absent_is_not_null = true;
-  f.hf.key("attention_bias").direction = f.hf.key("mlp_bias").direction = FamilyKey::Direction::in;
+  f.hf.never("attention_bias");
+  f.hf.never("mlp_bias");
   f.hf.keys.push_back({"use_sliding_window", kWindows});
   f.hf.own_pre_tokenizer = "qwen2";
   f.hf.own_pre_tokenizer_only =
@@ -22,6 +23,7 @@ Family qwen2_family() {
       "tokenizer as Qwen2's, which would give other ids than this one";
   f.gguf.architecture = "qwen2";
   f.gguf.may_scale_rotation = false;
+  f.gguf.leave_out_biases();
   for (GgufTensorName& name : f.gguf.tensors) name.exchanged = GgufTensorName::Exchanged::no;
   f.pre_tokenizers = {{.name = "qwen2",
                        .title = "Qwen2",

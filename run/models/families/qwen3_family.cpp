@@ -12,7 +12,7 @@ Family qwen3_family() {
   f.hf.model_class = "Qwen3ForCausalLM";
   f.hf.base_class = "Qwen3Model";
   f.hf.set_absent({{"head_dim", 128}});
-  f.hf.key("attention_bias").direction = FamilyKey::Direction::both;
+  f.hf.key("attention_bias") = {"attention_bias", "bias"};
   f.gguf.architecture = "qwen3";
   f.pre_tokenizers = {};
   return f;

@@ -24,6 +24,7 @@ Family smollm3_family() {
   f.hf.keys.push_back({.key = "use_sliding_window", .only = false});
   f.gguf.architecture = "smollm3";
   f.gguf.may_scale_rotation = false;
+  f.gguf.leave_out_biases();
   f.gguf.reasons = {{"rope_pattern", "llama.cpp leaves each fourth block without positions"}};
   f.pre_tokenizers = {};
   return f;

@@ -25,7 +25,8 @@ Family stablelm_family() {
                    {"num_key_value_heads", 32}});
   f.hf.key("head_dim").direction = Direction::in;
   f.hf.key("rms_norm_eps").key = "layer_norm_eps";
-  f.hf.key("attention_bias").direction = f.hf.key("mlp_bias").direction = Direction::in;
+  f.hf.never("attention_bias");
+  f.hf.never("mlp_bias");
   std::erase_if(f.hf.keys, [](auto& key) { return key.key == "partial_rotary_factor"; });
   for (const FamilyKey& key : std::initializer_list<FamilyKey>{
            {"use_qkv_bias", "qkv_bias"},
@@ -36,6 +37,7 @@ Family stablelm_family() {
   }
   f.gguf.architecture = "stablelm";
   f.gguf.may_scale_rotation = false;
+  f.gguf.leave_out_biases();
   f.gguf.takes_either_head = false;
   f.gguf.reasons.push_back({"tied", "llama.cpp wants a head of its own: --no-tied"});
   for (FamilyKey& key : f.gguf.keys) {

@@ -153,6 +153,8 @@ TEST_CASE("requests that are broken or too long get an answer and leave nothing"
   CHECK(raw("GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", false) == 400);
   CHECK(raw("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", true) == 200);
   CHECK(raw("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n", false) == 200);
+  CHECK(raw("GET / HTTP/1.1\r\n\r\n", false) == 400);
+  CHECK(raw("GET / HTTP/1.0\r\n\r\n", false) == 403);  // which may be another site's
   CHECK(raw("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\n" +
                 std::string(100'000, 'x'),
             false) == 413);

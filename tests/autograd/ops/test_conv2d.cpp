@@ -114,6 +114,17 @@ TEST_CASE("a tape does not keep the columns of conv2d, and they are made in piec
   CHECK(w.grad().defined());
 }
 
+TEST_CASE("errors of ops on signals name them, not the ops on images", "[conv2d]") {
+  const Tensor x = plain({2, 4, 5}), w = plain({3, 4, 3});
+  CHECK_THROWS_WITH(conv_transpose1d(x, w),
+                    ContainsSubstring("[conv_transpose1d] x (2, 4, 1, 5) in 1"));
+  CHECK_THROWS_WITH(conv_transpose1d(x, plain({4, 3, 3}), {}, {.stride = 0}),
+                    ContainsSubstring("[conv_transpose1d] stride (1, 0) must be from 1"));
+  CHECK_THROWS_WITH(max_pool1d(x, 7), ContainsSubstring("[max_pool1d] "));
+  CHECK_THROWS_WITH(avg_pool1d(x, 7), ContainsSubstring("[avg_pool1d] "));
+  CHECK_THROWS_WITH(adaptive_max_pool1d(x, 0), ContainsSubstring("[adaptive_max_pool1d] "));
+}
+
 TEST_CASE("conv2d's arguments must fit", "[conv2d]") {
   const Tensor x = plain({2, 4, 5, 5}), w = plain({6, 4, 3, 3});
   const auto big = std::int64_t{1} << 40;

@@ -53,6 +53,20 @@ double value_of(const Reduction1& f, const Values& at, DType dtype) {
 
 }  // namespace
 
+TEST_CASE("the gradient of a product of a long line is that of its other factors", "[ranges]") {
+  const Reduction1 all = [](const Tensor& x) { return prod(x); };
+  Values factors;  // of more than two pieces that the gradient goes through
+  for (int i = 0; i < 2500; ++i) factors.push_back(1 + 1e-3 * (i % 7 - 3));
+  const double product = value_of(all, factors, DType::f64);
+  Values quotients;
+  for (const double factor : factors) quotients.push_back(product / factor);
+  CHECK(near(gradient_of(all, factors, DType::f64), quotients, 1e-11));
+  factors[1500] = 0;
+  Values alone(2500, 0.0);
+  alone[1500] = quotients[1500];
+  CHECK(near(gradient_of(all, factors, DType::f64), alone, 1e-11));
+}
+
 TEST_CASE("prod is right in whatever order its factors come", "[ranges]") {
   const Reduction1 all = [](const Tensor& x) { return prod(x); };
   Values alternating;

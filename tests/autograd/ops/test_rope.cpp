@@ -108,6 +108,53 @@ TEST_CASE("the linear scaling turns as positions between those of the first trai
   CHECK_FALSE(same_bits(rope(x, 8, {.first = 13, .scaling = scaling}), rope(x, 8, {.first = 3})));
 }
 
+TEST_CASE("YaRN turns and lengthens as transformers does", "[rope]") {
+  // inv_freq and the attention factor of transformers 5.12's _compute_yarn_parameters, in f32.
+  using Kind = RopeScaling::Kind;
+  struct Case {
+    double base;
+    RopeScaling scaling;
+    std::vector<double> inv_freq;
+  };
+  CHECK(yarn_attention_factor(4) == Approx(1.138629436111989).epsilon(1e-14));
+  CHECK(yarn_attention_factor(4, 2) == Approx(1.277258872223978).epsilon(1e-14));
+  CHECK(yarn_attention_factor(0.5, 2) == 1);
+  const Case cases[] = {{1e6,
+                         {.factor = 4,
+                          .original_positions = 32768,
+                          .kind = Kind::yarn,
+                          .attention_factor = yarn_attention_factor(4)},
+                         {1, 0.177827939, 0.0316227786, 0.00421755994, 0.000500000024,
+                          4.44569851e-05, 7.90569356e-06, 1.40585337e-06}},
+                        {500,
+                         {.factor = 3,
+                          .original_positions = 200,
+                          .kind = Kind::yarn,
+                          .beta_fast = 4,
+                          .beta_slow = 0.5,
+                          .attention_factor = 1.3,
+                          .truncate = false},
+                         {1, 0.459863275, 0.21147424, 0.0892573297, 0.029908333, 0.0086318627,
+                          0.00315247197, 0.00144970615}}};
+  Tensor x = Tensor::zeros({1, 16}, DType::f64);
+  for (int i = 0; i < 8; ++i) x.mutable_data<double>()[i] = 1;
+  for (const Case& c : cases) {
+    const Tensor y = rope(x, 16, {.first = 3, .base = c.base, .scaling = c.scaling});
+    for (int i = 0; i < 8; ++i) {
+      const double angle = std::atan2(y.at(8 + i), y.at(i));
+      CHECK(angle / 3 == Approx(c.inv_freq[static_cast<std::size_t>(i)]).epsilon(4e-7));
+      CHECK(std::hypot(y.at(8 + i), y.at(i)) == Approx(c.scaling.attention_factor).epsilon(1e-12));
+    }
+  }
+  const auto refused = [&](RopeScaling scaling, const std::string& message) {
+    scaling.kind = Kind::yarn;
+    CHECK_THROWS_WITH(rope(x, 16, {.scaling = scaling}), ContainsSubstring(message));
+  };
+  refused({.beta_fast = 1, .beta_slow = 2}, "beta_slow must not be above beta_fast, as 2 and 1");
+  refused({.attention_factor = 0}, "attention_factor");
+  refused({.beta_slow = -1}, "beta_slow");
+}
+
 TEST_CASE("f32's angles are rounded where transformers rounds them", "[rope]") {
   // cos and sin of transformers 5.12's LlamaRotaryEmbedding in f32, of 16 channels at two positions
   // with this scaling. Angles that are not rounded give others: by 5e-4 and more at the second.
@@ -191,10 +238,13 @@ TEST_CASE("what rope cannot turn is an error that names it", "[rope]") {
 
 TEST_CASE("rope turns back what it has turned", "[rope]") {
   Rng rng(4);
-  const RopeScaling linear{.factor = 3, .kind = RopeScaling::Kind::linear};
-  for (const DType dtype : {DType::f32, DType::f64}) {
+  const RopeScaling scalings[] = {
+      {.factor = 3, .kind = RopeScaling::Kind::linear},
+      {.factor = 3, .kind = RopeScaling::Kind::yarn, .attention_factor = 1.5}};
+  for (const RopeScaling& scaling : scalings) {
+    const DType dtype = GENERATE(DType::f32, DType::f64);
     const Tensor x = normal(rng, {2, 70, 24}, dtype);
-    RopeOptions options{.firsts = {5, 900}, .channels = 16, .scaling = linear};
+    RopeOptions options{.firsts = {5, 900}, .channels = 16, .scaling = scaling};
     const Tensor y = rope(x, 8, options);
     options.back = true;
     CHECK(difference(rope(y, 8, options), x, 0, dtype == DType::f32 ? 1e-6 : 1e-14) == "");

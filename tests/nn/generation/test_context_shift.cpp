@@ -79,11 +79,11 @@ TEST_CASE("keys that move are those that are computed anew at the new positions"
   const DType dtype = GENERATE(DType::f32, DType::f64);
   nn::DecoderConfig config = config_of(nn::Positions::rotary, 1);
   config.block_size = 300;
-  const int kind = GENERATE(0, 1, 2, 3);
+  const int kind = GENERATE(0, 1, 2, 3, 4);
   if (kind == 1) config.n_kv_head = 1, config.qk_norm = true;
   if (kind == 2) config.rope_scaling = nn::RopeScalingKind::linear, config.rope_factor = 3;
-  if (kind == 3) {
-    config.rope_scaling = nn::RopeScalingKind::llama3;
+  if (kind >= 3) {
+    config.rope_scaling = kind == 3 ? nn::RopeScalingKind::llama3 : nn::RopeScalingKind::yarn;
     config.rope_factor = 8;
     config.rope_original_positions = 64;
   }

@@ -154,6 +154,8 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
         c.rope_scaling = nn::RopeScalingKind::llama3, c.rope_factor = 8;
       },
       "GGUF's qwen3 cannot express a model with rope_scaling llama3, only with none");
+  refused([](auto& c) { c.arch = nn::Architecture::llama, c.qk_norm = true, c.bias = true; },
+          "GGUF's qwen3 cannot express a model with bias true, only with false");
   refused([](auto& c) { c.arch = nn::Architecture::llama, c.window = 2; },
           "GGUF's llama cannot express a model with window 2, only with 0: llama.cpp");
   CHECK(folder.entries() == 0);
@@ -215,6 +217,69 @@ TEST_CASE("linear rotary positions go out and come back, also without a type", "
     CHECK(changed([&](GgufKeys& k) {
             k[prefix + "attention.sliding_window"] = std::int64_t{4096};
           }).window == 0);
+  }
+}
+
+TEST_CASE("YaRN's positions go out and come back as llama.cpp computes them", "[gguf_export]") {
+  const TempFolder folder;
+  const auto tokenizer = small_bpe();
+  nn::DecoderConfig config = tiny(tokenizer);
+  config.arch = nn::Architecture::llama, config.rope_scaling = nn::RopeScalingKind::yarn;
+  config.rope_factor = 3, config.rope_original_positions = 8, config.rope_base = 10;
+  config.rope_attention_factor = GENERATE(0.0, 1.25);
+  const run::TextModel model = model_of(tokenizer, config);
+  const fs::path path = folder / "file.gguf";
+  run::export_gguf(model, path, stored_type("f32"));
+  const std::string prefix = "llama.rope.scaling.";
+  const GgufKeys keys = GgufFile(path).keys();
+  CHECK(std::get<std::string>(keys.at(prefix + "type")) == "yarn");
+  CHECK(std::get<std::int64_t>(keys.at(prefix + "original_context_length")) == 8);
+  CHECK(keys.contains(prefix + "attn_factor") == (config.rope_attention_factor != 0));
+  const Tensor logits = model.gpt(some_ids(model));
+  CHECK(difference(run::load(path).gpt(some_ids(model)), logits, 1e-6, 1e-6) == "");
+  const auto opened = [&](const std::string& key, const GgufValue& value) {
+    Edited e(path);
+    e.keys[prefix + key] = value;
+    return e.load().gpt.config.settled();
+  };
+  const nn::DecoderConfig same = run::load(path).gpt.config.settled();
+  CHECK(opened("yarn_beta_fast", 32.0) == same);
+  CHECK(opened("yarn_truncate", true) == same);
+  CHECK(opened("attn_factor", 2.0).rope_attention_factor ==
+        Approx(2 * yarn_attention_factor(3)).epsilon(1e-6));
+  CHECK(opened("yarn_attn_factor", same.scaling()->attention_factor) == same);
+  const auto refused = [&](const std::string& key, const GgufValue& value,
+                           const std::string& message) {
+    CHECK_THROWS_WITH(opened(key, value), ContainsSubstring(message));
+  };
+  const std::string end = ": llama.cpp computes with that";
+  refused("yarn_beta_fast", 16.0, "yarn_beta_fast 16 is not supported, only 32" + end);
+  refused("yarn_log_multiplier", 0.5, "yarn_log_multiplier 0.5 is not supported, only 0" + end);
+  refused("yarn_truncate", false, "yarn_truncate false is not supported, only true" + end);
+  refused("yarn_attn_factor", 1.7, "yarn_attn_factor 1.7 is not supported");
+  refused("type", std::string("longrope"), "only none, linear and yarn");
+  if (config.rope_attention_factor != 0) {
+    refused("type", std::string("linear"), "is not supported, only 1, but with yarn");
+  }
+}
+
+TEST_CASE("biases of attention and feed-forward go out and come back, each alone",
+          "[gguf_export]") {
+  const TempFolder folder;
+  const auto tokenizer = small_bpe();
+  for (const bool attention : {false, true}) {
+    for (const bool mlp : {false, true}) {
+      nn::DecoderConfig config = tiny(tokenizer);
+      config.arch = nn::Architecture::llama, config.bias = attention, config.mlp_bias = mlp;
+      const run::TextModel model = model_of(tokenizer, config);
+      run::export_gguf(model, folder / "file.gguf", stored_type("f32"));
+      const GgufFile file(folder / "file.gguf");
+      CHECK(std::get<std::string>(file.keys().at("general.architecture")) == "llama");
+      CHECK(file.contains("blk.1.attn_output.bias") == attention);
+      CHECK(file.contains("blk.0.ffn_down.bias") == mlp);
+      const run::TextModel back = run::load(folder / "file.gguf");
+      CHECK(difference(back.gpt(some_ids(model)), model.gpt(some_ids(model)), 0, 0) == "");
+    }
   }
 }
 

@@ -147,8 +147,8 @@ TEST_CASE("keys of Llama's family are honoured or refused", "[gguf_model]") {
     return e.complaint();
   };
   CHECK(Edited(folder / "good.gguf").complaint() == "");
-  CHECK_THAT(with("llama.rope.scaling.type", std::string("yarn")),
-             ContainsSubstring("rope.scaling.type 'yarn'"));
+  CHECK_THAT(with("llama.rope.scaling.type", std::string("longrope")),
+             ContainsSubstring("rope.scaling.type 'longrope'"));
   CHECK_THAT(with("llama.rope.scaling.factor", 8.0),
              ContainsSubstring("rope.scaling.factor scale rotary positions both"));
   CHECK_THAT(with("llama.attention.sliding_window", std::int64_t{1} << 30),

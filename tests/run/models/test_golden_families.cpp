@@ -14,8 +14,10 @@ using nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kFamilies = {"gemma", "gemma2", "gemma3",  "granite",
-                                            "olmo2", "phi3",   "smollm3", "stablelm"};
+// Of some families with YaRN's positions and biases, too. llama.cpp cannot compute the last one.
+const std::vector<std::string> kFamilies = {"gemma",      "gemma2",       "gemma3",    "granite",
+                                            "olmo2",      "phi3",         "smollm3",   "stablelm",
+                                            "llama_yarn", "granite_yarn", "llama_ramp"};
 
 // A copy of a golden model, whose config a test may change.
 struct GoldenFamily {
@@ -97,7 +99,7 @@ TEST_CASE("families come back from Hugging Face's layout with their weights", "[
       const bool left = key == "_sliding_window_pattern" || key == "no_rope_layer_interval" ||
                         key == "transformers_version" || key == "layer_types" ||
                         key == "max_window_layers" || key == "sliding_window" ||
-                        key == "bos_token_id" || value.is_null();
+                        key == "pretraining_tp" || key == "bos_token_id" || value.is_null();
       if (!left) CHECK(after.at(key) == value);
     }
     check_computes(run::load(out / name), golden.expected);
@@ -110,9 +112,16 @@ TEST_CASE("families come back from GGUF with their weights", "[families]") {
     INFO(name);
     const GoldenFamily golden(name);
     const fs::path file = out / (name + ".gguf");
+    if (name == "llama_ramp") {
+      CHECK_THROWS_WITH(export_to("gguf", golden.load(), file),
+                        ContainsSubstring("GGUF's llama cannot express a model with rope_beta_fast "
+                                          "1.25, only with 32: llama.cpp passes it over"));
+      continue;
+    }
     export_to("gguf", golden.load(), file);
     const GgufFile gguf(file);
-    CHECK(std::get<std::string>(gguf.keys().at("general.architecture")) == name);
+    CHECK(std::get<std::string>(gguf.keys().at("general.architecture")) ==
+          name.substr(0, name.find('_')));
     const run::TextModel model = run::load(file);
     check_computes(model, golden.expected);
     const nn::DecoderConfig original = golden.load().gpt.config;
@@ -157,7 +166,7 @@ TEST_CASE("what families cannot have is refused by name", "[families]") {
   refused("smollm3", "no_rope_layers", {1, 0}, "no_rope_layers names 2 layers of 4");
   refused("smollm3", "no_rope_layers", {1, 0.5}, "must be a list of whole numbers");
   refused("granite", "logits_scaling", 0, "cannot be divided by 0");
-  refused("olmo2", "attention_bias", true, "attention_bias true");
+  refused("olmo2", "mlp_bias", true, "mlp_bias true");
   refused("phi3", "attention_bias", true, "attention_bias true");
   refused("phi3", "sliding_window", 0, "sliding_window: 0 must be 1 or more, or null");
   refused("phi3", "rope_parameters", {{"rope_type", "longrope"}},

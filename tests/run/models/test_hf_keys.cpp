@@ -44,13 +44,14 @@ TEST_CASE("a config that changes the result in a way unknown here is refused by 
 
 TEST_CASE("keys of Llama's family that change the result are honoured or refused by name",
           "[hf_keys]") {
-  const json yarn = {{"rope_type", "yarn"}, {"factor", 2.0}};
+  const json other = {{"rope_type", "proportional"}, {"factor", 2.0}};
   const std::vector<std::tuple<std::string, json, std::string>> faults = {
       {"hidden_act", "gelu", "hidden_act"},
-      {"attention_bias", true, "attention_bias"},
-      {"mlp_bias", true, "mlp_bias"},
+      {"attention_bias", true, "bias"},  // there are none
+      {"mlp_bias", true, "bias"},
+      {"mlp_bias", "yes", "mlp_bias"},
       {"rope_interleaved", true, "rope_interleaved"},
-      {"rope_parameters", yarn, "rope_type 'yarn'"},
+      {"rope_parameters", other, "rope_type 'proportional'"},
       {"rope_parameters", {{"rope_type", "linear"}}, "factor"},
       {"rope_parameters", 3, "rope_parameters"},
       {"num_key_value_heads", 3, "n_kv_head"},
@@ -201,6 +202,42 @@ TEST_CASE("dynamic rotary positions are the default ones, as far as texts go", "
   CHECK(difference(logits_of("dynamic"), logits_of("default"), 0, 0) == "");
 }
 
+TEST_CASE("YaRN's keys mean what they mean to transformers", "[hf_keys]") {
+  const GoldenFolder folder("hf_llama");
+  folder.write(folder.tensors);
+  const auto config = [&](json keys) {
+    keys.update({{"rope_type", "yarn"}, {"rope_theta", 1000.0}});
+    if (!keys.contains("factor")) keys["factor"] = 4.0;
+    folder.configure("rope_parameters", keys);
+    return run::load(folder.path()).gpt.config;
+  };
+  const nn::DecoderConfig plain = config(json::object());
+  CHECK((plain.rope_scaling == nn::RopeScalingKind::yarn && plain.rope_factor == 4));
+  CHECK((plain.rope_original_positions == 24 && plain.rope_attention_factor == 0));
+  CHECK((plain.rope_beta_fast == 32 && plain.rope_beta_slow == 1 && plain.rope_truncate));
+  CHECK(plain.scaling()->attention_factor == Approx(1.138629436111989).epsilon(1e-14));
+  // 0 and null are absent, but null of `truncate`.
+  CHECK(config({{"beta_fast", 0}, {"beta_slow", nullptr}, {"attention_factor", nullptr}}) == plain);
+  CHECK(config({{"mscale", 1.0}, {"mscale_all_dim", 0}}) == plain);
+  CHECK_FALSE(config({{"truncate", nullptr}}).rope_truncate);
+  CHECK(config({{"factor", nullptr}, {"original_max_position_embeddings", 8}}).rope_factor == 3);
+  // (0.1 ln 4 + 1) / (0.05 ln 4 + 1), unless the factor is there.
+  const json scales = {{"mscale", 1}, {"mscale_all_dim", 0.5}};
+  CHECK(config(scales).rope_attention_factor == Approx(1.0648216254).epsilon(1e-9));
+  json both = scales;
+  both["attention_factor"] = 1.5;
+  CHECK(config(both).rope_attention_factor == 1.5);
+
+  const auto refused = [&](const json& keys, const std::string& message) {
+    CHECK_THROWS_WITH(config(keys), ContainsSubstring(message));
+  };
+  refused({{"attention_factor", 0}}, "attention_factor 0 must be above 0");
+  refused({{"mscale", -20}, {"mscale_all_dim", 1}}, "mscale -20 and mscale_all_dim 1 make");
+  refused({{"beta_fast", 0.5}}, "rope_beta_slow 1 must not be above rope_beta_fast 0.5");
+  refused({{"original_max_position_embeddings", 4}}, "rope_original_positions 4");
+  refused({{"factor", "four"}}, "factor");
+}
+
 TEST_CASE("of two spellings of rotary positions, the one that transformers takes counts",
           "[hf_keys]") {
   const GoldenFolder folder("hf_llama");
@@ -211,8 +248,8 @@ TEST_CASE("of two spellings of rotary positions, the one that transformers takes
   };
   // Users put what a model card says beside what an export has written.
   folder.configure("rope_theta", golden.at("rope_theta"));
-  folder.configure("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}});
-  refused("rope_type 'yarn'");
+  folder.configure("rope_scaling", {{"rope_type", "proportional"}, {"factor", 4.0}});
+  refused("rope_type 'proportional' are not supported, only default, dynamic, linear, llama3 and");
   folder.configure("rope_scaling", {{"type", "linear"}, {"factor", 2.5}});
   check_scores(folder.path(), "hf_llama", "linear");
   folder.configure("rope_theta", 500);

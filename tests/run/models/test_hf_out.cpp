@@ -96,6 +96,18 @@ TEST_CASE("a model in Hugging Face's layout comes back with the same bits", "[hf
     c.window = 2;
     c.rope_scaling = nn::RopeScalingKind::linear, c.rope_factor = 8;
   }));
+  const auto yarn = [](auto& c) {
+    c.rope_scaling = nn::RopeScalingKind::yarn, c.rope_factor = 8, c.rope_original_positions = 7;
+  };
+  check_comes_back(tiny_llama(yarn));
+  check_comes_back(tiny_llama([&](auto& c) {
+    yarn(c);
+    c.rope_beta_fast = 3, c.rope_beta_slow = 0.5;
+    c.rope_attention_factor = 0.7, c.rope_truncate = false;
+  }));
+  check_comes_back(tiny_llama([](auto& c) { c.bias = true; }));
+  check_comes_back(tiny_llama([](auto& c) { c.bias = true, c.mlp_bias = false; }));
+  check_comes_back(tiny_llama([](auto& c) { c.mlp_bias = true; }));
 }
 
 TEST_CASE("windows go out as the family that computes them, and come back", "[hf_out]") {

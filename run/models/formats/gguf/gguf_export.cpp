@@ -16,6 +16,9 @@
 namespace tapegrad::run {
 namespace {
 
+// What llama.cpp's files have, and it reads with architectures alone that are none of ours.
+constexpr std::string_view kPassedOver[] = {"rope_beta_fast", "rope_beta_slow", "rope_truncate"};
+
 std::string name_of_format(const Family& family) {
   return fmt::format("GGUF's {}", family.gguf.architecture);
 }
@@ -39,9 +42,15 @@ void set_config_keys(const Family& family, const nn::DecoderConfig& c, const Sto
   for (const auto& [key, value] : values_of_keys(family.gguf.keys, c)) {
     keys[architecture + "." + std::string(key)] = gguf_value_of(value);
   }
-  if (c.scaling() && c.rope_scaling == nn::RopeScalingKind::linear) {
+  const bool is_yarn = c.rope_scaling == nn::RopeScalingKind::yarn;
+  if (c.scaling() && (is_yarn || c.rope_scaling == nn::RopeScalingKind::linear)) {
     keys[architecture + kRopeScalingType] = std::string(name_of_enum(c.rope_scaling));
     keys[architecture + kRopeScalingFactor] = c.rope_factor;
+    if (!is_yarn) return;
+    keys[architecture + kRopeScalingPositions] = c.rope_original_positions;
+    if (c.rope_attention_factor == 0) return;
+    keys[architecture + kRopeScalingAttention] =
+        c.rope_attention_factor / yarn_attention_factor(c.rope_factor);
   } else if (c.scaling()) {  // see rope_divisors(): llama.cpp has no keys for these
     keys[kRopeFactor] = c.rope_factor;
     keys[kRopeLowFreqFactor] = c.rope_low_freq_factor;
@@ -113,15 +122,18 @@ void check_gguf_config(const nn::DecoderConfig& config) {
   const Family& family = gguf_family_of(config);
   std::set<std::string_view> options = options_of(family, family.gguf.keys);
   if (family.gguf.takes_either_head) options.insert("tied");
-  if (family.gguf.may_scale_rotation) {
-    options.insert({"rope_scaling", "rope_factor", "rope_low_freq_factor", "rope_high_freq_factor",
-                    "rope_original_positions"});
+  const bool is_llama3 = config.rope_scaling == nn::RopeScalingKind::llama3;
+  if (!is_llama3 || family.gguf.may_scale_rotation) {
+    for (const auto option : rope_scaling_options(config.rope_scaling)) options.insert(option);
   }
-  if (config.rope_scaling == nn::RopeScalingKind::linear)
-    options.insert({"rope_scaling", "rope_factor"});
+  for (const auto option : kPassedOver) options.erase(option);
+  // llama.cpp multiplies in blocks with a base of their own, too.
+  if (family.model.rope_window_base != 0) options.erase("rope_attention_factor");
   nn::DecoderConfig model = model_with(family, config, options);
   if (family.gguf.follow != nullptr) family.gguf.follow(model);
-  require_expressible(name_of_format(family), config, model, options, family.gguf.reasons);
+  Reasons reasons = family.gguf.reasons;
+  for (const auto option : kPassedOver) reasons.emplace_back(option, "llama.cpp passes it over");
+  require_expressible(name_of_format(family), config, model, options, reasons);
   with_window_base(name_of_format(family), family, config);
 }
 

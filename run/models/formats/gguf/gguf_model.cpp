@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tapegrad/autograd/formats/gguf.h"
+#include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
@@ -76,18 +77,49 @@ void read_rope_scaling(const GgufFile& file, nn::DecoderConfig& c) {
         kRopeDivisors);
 }
 
-void read_linear_scaling(const GgufFile& file, const std::string& architecture,
-                         nn::DecoderConfig& c) {
+// What YaRN has beside the factor.
+void read_yarn(const GgufFile& file, const std::string& architecture, double attn_factor,
+               nn::DecoderConfig& c) {
+  for (const auto& [name, computed] : kPassedYarnKeys) {
+    const auto value = gguf_value(file, architecture + name, computed);
+    check(value == computed, "{}: {}{} {} is not supported, only {}: llama.cpp computes with that",
+          file.name(), architecture, name, value, computed);
+  }
+  const std::string truncate = architecture + ".rope.scaling.yarn_truncate";
+  check(gguf_value(file, truncate, true),
+        "{}: {} false is not supported, only true: llama.cpp computes with that", file.name(),
+        truncate);
+  c.rope_original_positions =
+      gguf_value<std::int64_t>(file, architecture + kRopeScalingPositions, c.block_size);
+  const double usual = yarn_attention_factor(c.rope_factor), computed = usual * attn_factor;
+  c.rope_attention_factor =
+      attn_factor == 1 ? 0 : static_cast<double>(static_cast<float>(computed));
+  const std::string other = architecture + ".rope.scaling.yarn_attn_factor";
+  const auto said = gguf_value(file, other, 1.0);
+  check(said == 1 || std::abs(said - computed) <= 1e-6 * computed,
+        "{}: {} {} is not supported, only {}: llama.cpp computes with that", file.name(), other,
+        said, computed);
+}
+
+void read_scaling_keys(const GgufFile& file, const std::string& architecture,
+                       nn::DecoderConfig& c) {
   const std::string key = architecture + kRopeScalingType;
+  const std::string attention = architecture + kRopeScalingAttention;
   const auto type = gguf_value<std::string>(file, key, "linear");
-  check(type == "none" || type == "linear", "{}: {} '{}' is not supported, only none and linear",
-        file.name(), key, type);
+  const bool is_yarn = type == "yarn";
+  check(type == "none" || type == "linear" || is_yarn,
+        "{}: {} '{}' is not supported, only none, linear and yarn", file.name(), key, type);
   const auto factor = gguf_value(file, architecture + kRopeScalingFactor, 1.0);
-  if (type == "none" || factor == 0 || factor == 1) return;
+  const auto attn_factor = gguf_value(file, attention, 1.0);
+  check(is_yarn || attn_factor == 1, "{}: {} {} is not supported, only 1, but with yarn",
+        file.name(), attention, attn_factor);
+  const bool plain = factor == 0 || factor == 1;
+  if (type == "none" || (plain && attn_factor == 1)) return;
   check(!file.contains(kRopeDivisors), "{}: '{}' and {} scale rotary positions both", file.name(),
         kRopeDivisors, architecture + kRopeScalingFactor);
-  c.rope_scaling = nn::RopeScalingKind::linear;
-  c.rope_factor = factor;
+  c.rope_scaling = is_yarn ? nn::RopeScalingKind::yarn : nn::RopeScalingKind::linear;
+  c.rope_factor = plain ? 1 : factor;
+  if (is_yarn) read_yarn(file, architecture, attn_factor, c);
   validate_config(c, file.name());
 }
 
@@ -117,7 +149,7 @@ nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
   check_same_keys(keys, c, file.name(), prefix, find);
   check_all_known(file, keys, prefix);
   if (family.gguf.may_scale_rotation) read_rope_scaling(file, c);
-  if (c.rotary()) read_linear_scaling(file, std::string(family.gguf.architecture), c);
+  if (c.rotary()) read_scaling_keys(file, std::string(family.gguf.architecture), c);
   return c;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/autograd/tensor/stored_tensor.h"
@@ -30,10 +31,21 @@ Tensor added(const Tensor& t, float number);
 // The tables with a row for each token.
 inline constexpr const char *kTokenTable = "token_embd.weight", *kHeadTable = "output.weight";
 
-// The linear scaling of rotary positions, behind the name of the architecture. llama.cpp takes a
-// factor without a type for a linear one.
+// Scaled rotary positions, linear ones and YaRN's, behind the name of the architecture. llama.cpp
+// takes a factor without a type for a linear one. What queries and keys are multiplied by is
+// yarn_attention_factor() of the factor times attn_factor.
 inline constexpr const char *kRopeScalingType = ".rope.scaling.type",
-                            *kRopeScalingFactor = ".rope.scaling.factor";
+                            *kRopeScalingFactor = ".rope.scaling.factor",
+                            *kRopeScalingPositions = ".rope.scaling.original_context_length",
+                            *kRopeScalingAttention = ".rope.scaling.attn_factor";
+// Keys of YaRN's that llama.cpp's converter writes, and that llama.cpp passes over with all
+// architectures of ours: it computes what these values say.
+inline constexpr std::pair<const char*, double> kPassedYarnKeys[] = {
+    {".rope.scaling.yarn_log_multiplier", 0},
+    {".rope.scaling.yarn_ext_factor", 1},
+    {".rope.scaling.yarn_beta_fast", 32},
+    {".rope.scaling.yarn_beta_slow", 1},
+};
 // Llama 3's scaling of rotary positions (RopeScaling in ops.h) stands in a file as a tensor: what
 // it divides the frequency of each pair of channels by, of which there are channels_per_head() / 2.
 // Files that are written here have these keys, too. Where a file does not have them, they are

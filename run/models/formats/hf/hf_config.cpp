@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json/python_json.h"
 #include "tapegrad/run/folder/config_json.h"
@@ -135,6 +136,29 @@ void read_turned_share(const HfConfig& file, const HfConfig& part, const HfFamil
         file.path(), share, *c.rope_channels, c.channels_per_head());
 }
 
+// What YaRN has beside the factor and the original positions, as transformers reads it: 0 and null
+// are absent for some keys, and not for others.
+void read_yarn(const HfConfig& part, bool by_kind, nn::DecoderConfig& c) {
+  const auto unless_zero = [&](const char* key, double absent) {
+    const double value = part.get(key, absent);
+    return value == 0 ? absent : value;
+  };
+  c.rope_beta_fast = unless_zero("beta_fast", c.rope_beta_fast);
+  c.rope_beta_slow = unless_zero("beta_slow", c.rope_beta_slow);
+  if (!by_kind && part.has("truncate")) c.rope_truncate = part.get("truncate", false);
+  const double mscale = unless_zero("mscale", 0), of_all = unless_zero("mscale_all_dim", 0);
+  const double usual = yarn_attention_factor(c.rope_factor);
+  double factor = part.get("attention_factor", usual);
+  check(factor > 0, "{}: attention_factor {} must be above 0", part.path(), factor);
+  if (!part.has_value("attention_factor") && mscale != 0 && of_all != 0) {
+    factor =
+        yarn_attention_factor(c.rope_factor, mscale) / yarn_attention_factor(c.rope_factor, of_all);
+    check(factor > 0, "{}: mscale {} and mscale_all_dim {} make the attention factor {}",
+          part.path(), mscale, of_all, factor);
+  }
+  c.rope_attention_factor = factor == usual ? 0 : factor;
+}
+
 void read_rotation(const HfConfig& file, const HfFamily& family, nn::DecoderConfig& c) {
   c.rope_base = file.get("rope_theta", c.rope_base);
   const bool by_kind = c.rope_window_base != 0;
@@ -151,19 +175,31 @@ void read_rotation(const HfConfig& file, const HfFamily& family, nn::DecoderConf
   check(family.may_scale_rotation,
         "{}: rotary positions of rope_type '{}' are not supported, only default", file.path(),
         type);
-  check(type == "linear" || type == "llama3",
-        "{}: rotary positions of rope_type '{}' are not supported, only default, dynamic, linear "
-        "and llama3",
+  const auto kind = enum_of<nn::RopeScalingKind>(type);
+  check(kind && *kind != nn::RopeScalingKind::none,
+        "{}: rotary positions of rope_type '{}' are not supported, only default, dynamic, linear, "
+        "llama3 and yarn",
         file.path(), type);
-  c.rope_scaling = *enum_of<nn::RopeScalingKind>(type);
-  c.rope_factor = part.need<double>("factor");
-  if (c.rope_scaling == nn::RopeScalingKind::linear) return;
+  c.rope_scaling = *kind;
+  const bool is_yarn = *kind == nn::RopeScalingKind::yarn;
+  if (*kind != nn::RopeScalingKind::linear) {
+    const std::string original = "original_max_position_embeddings";
+    c.rope_original_positions = part.get(original, c.block_size);
+    // One at the top of the file wins.
+    if (!by_kind) c.rope_original_positions = file.get(original, c.rope_original_positions);
+  }
+  if (is_yarn && part.has("factor") && !part.has_value("factor")) {
+    check(c.rope_original_positions > 0, "{}: original_max_position_embeddings {} must be above 0",
+          file.path(), c.rope_original_positions);
+    c.rope_factor =
+        static_cast<double>(c.block_size) / static_cast<double>(c.rope_original_positions);
+  } else {
+    c.rope_factor = part.need<double>("factor");
+  }
+  if (is_yarn) read_yarn(part, by_kind, c);
+  if (*kind != nn::RopeScalingKind::llama3) return;
   c.rope_low_freq_factor = part.need<double>("low_freq_factor");
   c.rope_high_freq_factor = part.need<double>("high_freq_factor");
-  const std::string original = "original_max_position_embeddings";
-  c.rope_original_positions = part.get(original, c.block_size);
-  // One at the top of the file wins.
-  if (!by_kind) c.rope_original_positions = file.get(original, c.rope_original_positions);
 }
 
 // The share that rounds down to so many channels.
@@ -182,9 +218,21 @@ void set_rotation(const Family& family, const nn::DecoderConfig& c, Json& json) 
   if (c.scaling()) {
     rope["rope_type"] = name_of_enum(c.rope_scaling);
     rope["factor"] = c.rope_factor;
+    const nn::DecoderConfig usual;
     if (c.rope_scaling == nn::RopeScalingKind::llama3) {
       rope["low_freq_factor"] = c.rope_low_freq_factor;
       rope["high_freq_factor"] = c.rope_high_freq_factor;
+    }
+    if (c.rope_scaling == nn::RopeScalingKind::yarn) {
+      const auto set = [&](const char* key, double value, double absent) {
+        if (value != absent) rope[key] = value;
+      };
+      set("beta_fast", c.rope_beta_fast, usual.rope_beta_fast);
+      set("beta_slow", c.rope_beta_slow, usual.rope_beta_slow);
+      set("attention_factor", c.rope_attention_factor, usual.rope_attention_factor);
+      if (!c.rope_truncate) rope["truncate"] = false;
+    }
+    if (c.rope_scaling != nn::RopeScalingKind::linear) {
       rope["original_max_position_embeddings"] = c.rope_original_positions;
     }
   }
