@@ -43,23 +43,17 @@ std::vector<data::Token> values_of(const Tensor& ids) {
 
 }  // namespace
 
-nn::Params start_params(const Options& o) {
-  const auto weights = o.start ? o.start->weights : opened_start(o).weights;
-  nn::Params params(run::first_positions(weights, o.model), DType::f32, o.optimizer.precision());
-  params.quantize(nullptr, /*exact=*/true);
-  return params;
-}
-
-std::optional<nn::Decoder> reference_model(const Options& o, const nn::Decoder& gpt) {
+std::optional<nn::Decoder> reference_model(const Plan& o, const nn::Decoder& gpt) {
   if (!o.prefers() || !o.preference.has_reference()) return std::nullopt;
   if (!o.copies_start()) return nn::without_adapters(gpt);
-  return nn::Decoder(start_params(o), o.model);
+  return nn::Decoder(start_params(weight_plan(o)), o.model);
 }
 
-void add_preference_memory(const Options& o, run::MemoryOptions& memory) {
+void add_preference_memory(const Plan& o, run::MemoryOptions& memory) {
   if (!o.prefers()) return;
   if (o.copies_start()) {
-    memory.second_model = {.config = o.model, .params = [&o] { return start_params(o); }};
+    memory.second_model = {.config = o.model,
+                           .params = [&o] { return start_params(weight_plan(o)); }};
   }
   const run::PairRows rows = unread_rows(o.optimizer.batch_size, o.text.block_size);
   memory.loss = [rows, &o](const nn::Decoder& gpt, const nn::Decoder* second_model, Rng* dropout) {
@@ -71,7 +65,7 @@ void add_preference_memory(const Options& o, run::MemoryOptions& memory) {
 }
 
 std::function<Tensor(const nn::Decoder&, const nn::TokenRows&, const Tensor&, Rng*)>
-preference_trial(const Options& o) {
+preference_trial(const Plan& o) {
   if (!o.prefers()) return {};
   auto reference = std::make_shared<std::optional<nn::Decoder>>();
   return [reference, &o](const nn::Decoder& gpt, const nn::TokenRows& inputs, const Tensor& targets,

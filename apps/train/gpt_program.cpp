@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/train/gpt_facts.h"
+#include "tapegrad/apps/train/facts.h"
 #include "tapegrad/apps/train/gpt_preferences.h"
 #include "tapegrad/apps/train/gpt_teacher.h"
 #include "tapegrad/apps/train/gpt_text.h"
@@ -20,42 +20,47 @@
 namespace tapegrad::gpt {
 namespace {
 
-nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
+nn::Params make_params(const WeightPlan& o, const run::RunFolder& folder, Rng& rng) {
   if (o.tuning.weights) {
     return quantized_params(o, FirstAdapters::given, folder.resumes() ? &folder : nullptr);
   }
-  if (o.call.folder.starts_from_model()) return initial_params(o);
-  return folder.params(rng, o.optimizer.precision());
+  if (o.folder.starts_from_model()) return initial_params(o);
+  return folder.params(rng, o.precision);
 }
 
 // For a model that is not new, `rng` draws the adapters.
-nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
-  const run::FolderOptions& folder = o.call.folder;
-  const bool starts = folder.starts_from_model();
-  nn::DecoderBuildOptions how = o.tuning.build_options(o.extras.recomputes());
-  if (starts && !o.first_adapters) how.new_adapters = &rng;
-  if (!starts && !folder.resumes() && o.init.init == FirstWeights::gpt2) how.gpt2_weights = &rng;
+nn::Decoder make_gpt(const nn::Params& params, const WeightPlan& o, FirstWeights first,
+                     bool recompute, Rng& rng) {
+  const bool starts = o.folder.starts_from_model();
+  nn::DecoderBuildOptions how = o.tuning.build_options(recompute);
+  if (starts && !o.models.adapter) how.new_adapters = &rng;
+  if (!starts && !o.folder.resumes() && first == FirstWeights::gpt2) how.gpt2_weights = &rng;
   nn::Decoder gpt = nn::make_decoder(params, o.model, how);
   if (starts) check_initial_params(o, params);
   return gpt;
 }
 
+run::ModelSettings settings_of(const Plan& plan, const run::TextData& data) {
+  run::ModelSettings settings =
+      given_settings(plan.call.folder, plan.models, plan.model.block_size);
+  if (!data.chat) return settings;
+  return run::settings_with_template(settings, data.tokenizer, data.chat->chat_template);
+}
+
 }  // namespace
 
-Program::Program(Options plan, run::RunFolder& folder, run::Text text, run::TextData data)
+Program::Program(Plan plan, run::RunFolder& folder, run::Text text, run::TextData data)
     : plan_(std::move(plan)),
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
-      settings_(data_.chat ? run::settings_with_template(given_settings(plan_), data_.tokenizer,
-                                                         data_.chat->chat_template)
-                           : given_settings(plan_)),
-      prompt_(run::prompt_tokens(data_.tokenizer, plan_.passes.sample_prompt)),
+      settings_(settings_of(plan_, data_)),
+      prompt_(run::prompt_tokens(data_.tokenizer, plan_.epochs.sample_prompt)),
       memory_(run::checked_memory(memory_of(plan_), plan_.call.max_minutes.has_value(),
                                   folder.processes())),
       rng_(plan_.random.seed),
-      params_(make_params(plan_, folder, rng_)),
-      gpt_(make_gpt(params_, plan_, rng_)),
+      params_(make_params(weight_plan(plan_), folder, rng_)),
+      gpt_(make_gpt(params_, weight_plan(plan_), plan_.init.init, plan_.extras.recomputes(), rng_)),
       reference_(reference_model(plan_, gpt_)),
       teacher_(teacher_model(plan_)),
       batches_(data_, plan_.batches(), rng_),
@@ -160,22 +165,22 @@ run::RunHeader Program::about() const {
                                    cli::quoted(folder_.path().string()))
                      : fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
                                    cli::quoted(folder_.path().string()))};
-  const auto tuning = about_tuning(plan_, params_);
+  const auto tuning = about_tuning(weight_plan(plan_), params_);
   about.lines.insert(about.lines.begin() + 1, tuning.begin(), tuning.end());
   if (teacher_) {
     about.lines.push_back(
         {"teacher", fmt::format("{}, {} of the loss at temperature {:g}", plan_.teaching.teacher,
                                 plan_.teaching.weight, plan_.teaching.temperature)});
   }
-  if (!plan_.extras.recipe_note.empty()) {
-    about.lines.push_back({"recipe", plan_.extras.recipe_note});
+  if (!plan_.preset_note.empty()) {
+    about.lines.push_back({"recipe", plan_.preset_note});
   }
   if (const std::string obstacle = export_obstacle(plan_); !obstacle.empty()) {
     about.lines.push_back({"export", "not " + obstacle});
     about.last_note = "This model cannot be exported " + obstacle;
   }
-  if (!plan_.extras.recompute_note.empty()) {
-    about.lines.push_back({"recompute", plan_.extras.recompute_note});
+  if (!plan_.recompute_note.empty()) {
+    about.lines.push_back({"recompute", plan_.recompute_note});
   }
   return about;
 }
@@ -186,7 +191,7 @@ void Program::finish(run::Report& report) const {
   const run::OptimizerOptions& o = plan_.optimizer;
   const double tokens = static_cast<double>(o.batch_size * plan_.text.block_size);
   const auto limit = run::evaluation_limit(
-      plan_.passes.final_eval,
+      plan_.epochs.final_eval,
       run::automatic_batches(
           static_cast<double>(report.iteration() * o.gradient_accumulation_steps),
           tokens * nn::summary(gpt_.config, plan_.text.block_size).flops()));

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "tapegrad/apps/train/gpt_options.h"
 #include "tapegrad/apps/train/init_from.h"
+#include "tapegrad/apps/train/plan.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/evaluation/evaluate.h"
 #include "tapegrad/run/train/evaluation/preference_evaluation.h"
@@ -17,7 +17,7 @@ class Program {
  public:
   // Error if a run that is resumed cannot be read, or the machine is too small. The folder must
   // live as long as this.
-  Program(Options plan, run::RunFolder& folder, run::Text text, run::TextData data);
+  Program(Plan plan, run::RunFolder& folder, run::Text text, run::TextData data);
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   run::Task task();  // which refers to this
@@ -39,12 +39,12 @@ class Program {
   bool shows_sample(const run::Report& report) const;
   void print_sample(run::Report& report) const;
   void print_continuation(run::Report& report) const;
-  bool continues_prompt() const { return !plan_.passes.sample_prompt.empty(); }
+  bool continues_prompt() const { return !plan_.epochs.sample_prompt.empty(); }
   run::SideCosts side_costs() const;
   run::RunHeader about() const;
   run::HeaderLine about_text() const;
 
-  const Options plan_;
+  const Plan plan_;
   run::RunFolder& folder_;
   run::Text text_;
   run::TextData data_;
