@@ -155,8 +155,8 @@ run::Task Program::task() {
   return {
       .params = params_,
       .batches = loader_,
-      .loss = [this] { return next_loss(); },
-      .evaluate = [this] { return estimate_losses(model_, data_, plan_); },
+      .objective = run::objective_of([this] { return next_loss(); },
+                                     [this] { return losses_of(plan_.evaluation.eval_iters); }),
       .dropout = &own_dropout_,
       .config = std::move(config),
       .write_files =
@@ -175,10 +175,12 @@ run::Loss Program::next_loss() {
   return {model_.loss(t.sources, t.inputs, t.labels, t.masks, &dropout), t.tokens};
 }
 
+std::optional<run::Losses> Program::losses_of(std::int64_t batches) const {
+  return estimate_losses(model_, data_, plan_.optimizer.batch_size, batches, plan_.random.seed);
+}
+
 run::SideCosts Program::side_costs() const {
-  Options one = plan_;
-  one.evaluation.eval_iters = 1;
-  const double batch = seconds_of([&] { estimate_losses(model_, data_, one); });
+  const double batch = seconds_of([&] { losses_of(1); });
   const auto pairs = static_cast<std::int64_t>(data_.held_out.size());
   const std::int64_t rows = plan_.optimizer.batch_size;
   const std::int64_t batches = (pairs + rows - 1) / rows + (plan_.call.sample ? 1 : 0);

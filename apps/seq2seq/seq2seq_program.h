@@ -51,6 +51,7 @@ class Program {
 
  private:
   run::Loss next_loss();
+  std::optional<run::Losses> losses_of(std::int64_t batches) const;
   void finish(run::Report& report) const;
   void print_examples(run::Report& report) const;
   run::SideCosts side_costs() const;

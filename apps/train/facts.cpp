@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "tapegrad/apps/train/gpt_preferences.h"
-#include "tapegrad/apps/train/gpt_teacher.h"
 #include "tapegrad/apps/train/init_from.h"
+#include "tapegrad/apps/train/objectives.h"
 #include "tapegrad/apps/train/presets.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
@@ -54,8 +53,12 @@ run::MemoryEstimate memory_of(const Plan& o) {
                              .precision = o.optimizer.precision(),
                              .tuning = o.tuning,
                              .optimizer = o.optimizer.rules()};
-  add_preference_memory(o, options);
-  add_teacher_memory(o, options);
+  const auto objective = objective_of(o);
+  options.second_model = objective->second_model();
+  options.loss = [&](const nn::Decoder& gpt, const nn::Decoder* second, const Tensor& ids,
+                     Rng* dropout) {
+    return objective->loss_of_rows({gpt, second}, ids, ids, dropout);
+  };
   if (o.tuning.weights)
     options.quantized = [&o] { return quantized_params(weight_plan(o), FirstAdapters::left_out); };
   return run::estimate_memory(o.model, o.optimizer.batch_size, options);

@@ -4,11 +4,9 @@
 
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/train/facts.h"
-#include "tapegrad/apps/train/gpt_preferences.h"
-#include "tapegrad/apps/train/gpt_teacher.h"
 #include "tapegrad/apps/train/gpt_text.h"
 #include "tapegrad/apps/train/init_from.h"
-#include "tapegrad/base/memory/dry_run.h"
+#include "tapegrad/apps/train/objectives.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
@@ -61,10 +59,20 @@ Program::Program(Plan plan, run::RunFolder& folder, run::Text text, run::TextDat
       rng_(plan_.random.seed),
       params_(make_params(weight_plan(plan_), folder, rng_)),
       gpt_(make_gpt(params_, weight_plan(plan_), plan_.init.init, plan_.extras.recomputes(), rng_)),
-      reference_(reference_model(plan_, gpt_)),
-      teacher_(teacher_model(plan_)),
+      objective_(objective_of(plan_)),
+      second_(objective_->make_second(gpt_)),
       batches_(data_, plan_.batches(), rng_),
-      own_dropout_(plan_.random.seed, Rng::Kind::philox) {
+      own_dropout_(plan_.random.seed, Rng::Kind::philox),
+      training_(std::make_shared<run::DecoderTraining>(
+          run::DecoderTraining::Parts{.objective = *objective_,
+                                      .models = {gpt_, second_ ? &*second_ : nullptr},
+                                      .data = data_,
+                                      .plan = plan_.batches(),
+                                      .random = plan_.random,
+                                      .eval_iters = plan_.evaluation.eval_iters,
+                                      .batches = batches_,
+                                      .own_dropout = own_dropout_,
+                                      .processes = folder.processes()})) {
   run::rule_out_padding(gpt_, data_.tokenizer);
 }
 
@@ -75,15 +83,7 @@ run::Task Program::task() {
   return {
       .params = params_,
       .batches = batches_,
-      .loss = [this] { return next_loss(); },
-      .skip_batch = [this] { skip_batch(); },
-      .counted = [this](std::int64_t batches) { return batches_.counted(batches); },
-      .metrics = plan_.prefers() ? std::vector<std::string>{"reward_margin", "reward_accuracy"}
-                                 : std::vector<std::string>(),
-      .evaluate =
-          [this] {
-            return losses_of(plan_.evaluation.eval_iters, batches_.rng(), folder_.processes());
-          },
+      .objective = training_,
       .dropout = &own_dropout_,
       .config = std::move(config),
       .write_files =
@@ -91,44 +91,16 @@ run::Task Program::task() {
             run::save_settings(folder, settings_, data_.tokenizer);
             run::keep_text(folder, data_.tokenizer, plan_.text.source(), text_);
           },
-      .after_step = [this](run::Report& report) { print_continuation(report); },
-      .at_step = [this](run::Report& report) { print_sample(report); },
+      .after_step = [this](run::Report& report, bool made) { after_step(report, made); },
       .finish = [this](run::Report& report) { finish(report); },
       .side_costs = [this] { return side_costs(); },
       .about = about(),
   };
 }
 
-std::optional<run::Losses> Program::losses_of(std::int64_t batches, Rng& rng,
-                                              Processes* processes) const {
-  return plan_.prefers() ? run::estimate_preferences(preferring(), *data_.chat, plan_.batches(),
-                                                     batches, plan_.random, rng, processes)
-                         : run::estimate_losses(gpt_, data_, plan_.batches(), batches, plan_.random,
-                                                rng, processes);
-}
-
-run::Loss Program::next_loss() {
-  if (plan_.prefers()) return next_preference_loss();
-  const auto [inputs, targets] = run::tensors_of(batches_.next());
-  if (teacher_) {
-    return {nn::distillation_loss(gpt_, *teacher_, inputs, targets, plan_.teaching.distillation(),
-                                  &dropout()),
-            inputs.ids.numel()};
-  }
-  return {gpt_.loss(inputs, targets, &dropout()), inputs.ids.numel()};
-}
-
-void Program::skip_batch() {
-  batches_.skip();
-  if (plan_.model.dropout == 0) return;
-  const DryRun dry(DryRun::Draws::made);
-  const Tensor ids = Tensor::zeros({plan_.optimizer.batch_size, plan_.text.block_size}, DType::i32);
-  gpt_.loss(ids, ids, &dropout());
-}
-
 run::HeaderLine Program::about_text() const {
   if (data_.chat) {
-    return {plan_.prefers() ? "pairs" : "chat",
+    return {std::string(objective_->name()),
             fmt::format("{}: {} ({})", text_name(text_), run::about_chat(*data_.chat),
                         plan_.text.tokenizer)};
   }
@@ -167,11 +139,7 @@ run::RunHeader Program::about() const {
                                    cli::quoted(folder_.path().string()))};
   const auto tuning = about_tuning(weight_plan(plan_), params_);
   about.lines.insert(about.lines.begin() + 1, tuning.begin(), tuning.end());
-  if (teacher_) {
-    about.lines.push_back(
-        {"teacher", fmt::format("{}, {} of the loss at temperature {:g}", plan_.teaching.teacher,
-                                plan_.teaching.weight, plan_.teaching.temperature)});
-  }
+  for (run::HeaderLine& line : objective_->about()) about.lines.push_back(std::move(line));
   if (!plan_.preset_note.empty()) {
     about.lines.push_back({"recipe", plan_.preset_note});
   }
@@ -195,7 +163,6 @@ void Program::finish(run::Report& report) const {
       run::automatic_batches(
           static_cast<double>(report.iteration() * o.gradient_accumulation_steps),
           tokens * nn::summary(gpt_.config, plan_.text.block_size).flops()));
-  std::optional<run::TextLoss> loss;
   if (limit) {
     const run::WindowOptions windows{.batch_size = o.batch_size,
                                      .block_size = plan_.text.block_size,
@@ -203,23 +170,8 @@ void Program::finish(run::Report& report) const {
                                      .on_progress = [&](double share, double left) {
                                        report.progress(what + ": " + progress_text(share, left));
                                      }};
-    if (plan_.prefers()) {
-      finish_preferences(report, windows);
-    } else {
-      loss = data_.chat ? run::loss_of_conversations(gpt_, data_.tokenizer, data_.chat->val,
-                                                     data_.chat->loss, windows)
-                        : run::loss_of_tokens(gpt_, data_.tokenizer, data_.val, windows);
-    }
-  }
-  if (loss) {
-    const std::string seen =
-        loss->share == 1 ? "whole split" : fmt::format("{:.3g} % of the split", 100 * loss->share);
-    report.result(fmt::format("final: val loss {} ({}), perplexity {:.2f}, {:.2f} bits per byte",
-                              loss_text(loss->loss), seen, loss->perplexity, loss->bits_per_byte),
-                  {{"final_val_loss", loss->loss},
-                   {"final_val_share", loss->share},
-                   {"perplexity", loss->perplexity},
-                   {"bits_per_byte", loss->bits_per_byte}});
+    const auto loss = training_->evaluate_all(windows);
+    if (loss) report.result(loss->text, loss->numbers);
   }
   save_adapters(report);
   if (plan_.call.sample) print_samples(report);

@@ -83,7 +83,12 @@ void Program::print_sample(run::Report& report) const {
   if (!interrupted()) report.record({{"sample", text}});
 }
 
-// After each pass: the text that the model makes of the prompt, on one line.
+void Program::after_step(run::Report& report, bool made) const {
+  print_sample(report);
+  if (made && !interrupted()) print_continuation(report);
+}
+
+// After each epoch: the text that the model makes of the prompt, on one line.
 void Program::print_continuation(run::Report& report) const {
   const std::int64_t parts = plan_.optimizer.gradient_accumulation_steps;
   if (!continues_prompt() || !batches_.ended_epoch(parts)) return;

@@ -8,9 +8,8 @@
 #include "tapegrad/apps/bench/measured_step.h"
 #include "tapegrad/apps/bench/trial.h"
 #include "tapegrad/apps/train/facts.h"
-#include "tapegrad/apps/train/gpt_preferences.h"
-#include "tapegrad/apps/train/gpt_teacher.h"
 #include "tapegrad/apps/train/init_from.h"
+#include "tapegrad/apps/train/objectives.h"
 #include "tapegrad/apps/train/presets.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/memory/dry_run.h"
@@ -171,7 +170,14 @@ int print_plan(const Plan& o) {
                           .dropout = o.random.rng,
                           .tuning = o.tuning,
                           .optimizer = a.rules()};
-  how.loss = o.prefers() ? preference_trial(o) : teacher_trial(o);
+  const auto objective = objective_of(o);
+  std::optional<nn::Decoder> second;  // made of the model that is measured
+  bool made = false;
+  how.loss = [&](const nn::Decoder& gpt, const nn::TokenRows& inputs, const Tensor& targets,
+                 Rng* dropout) {
+    if (!std::exchange(made, true)) second = objective->make_second(gpt);
+    return objective->loss_of_rows({gpt, second ? &*second : nullptr}, inputs, targets, dropout);
+  };
   if (o.tuning.weights)
     how.params = [&] { return quantized_params(weight_plan(o), FirstAdapters::left_out); };
   bench::Trial trial(config, a.batch_size, o.text.block_size, how);

@@ -41,7 +41,7 @@ run::SideCosts Program::side_costs() const {
   const TextCosts text(gpt_, std::max(kSampleTokens, kContinuationTokens));
   const double batch = seconds_of([&] {
                          Rng unused(0);
-                         losses_of(1, unused, nullptr);
+                         training_->evaluate(1, unused);
                        }) /
                        2;  // one of each part
   const std::int64_t all =
