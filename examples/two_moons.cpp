@@ -75,13 +75,13 @@ bool train(const std::filesystem::path& path, std::int64_t steps) {
   const run::Task task = {
       .params = params,
       .batches = moons,
-      .loss = [&] { return run::Loss(loss_of(moons.next(64))); },
-      .evaluate =
+      .objective = run::objective_of(
+          [&] { return run::Loss(loss_of(moons.next(64))); },
           [&] {
             return run::Losses{.train = loss_of(train_points).item(),
                                .val = loss_of(test_points).item(),
                                .val_shares = {{"accuracy", accuracy(model, test_points)}}};
-          },
+          }),
   };
   return run::train(task, folder,
                     {.optimizer = {.max_iters = steps,

@@ -55,12 +55,12 @@ Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialO
       targets_(tokens(B, T)),
       task_{.params = params_,
             .batches = dropout_,
-            .loss =
+            .objective = run::objective_of(
                 [this, loss = options.loss] {
                   return run::Loss(loss ? loss(gpt_, inputs_, targets_, &dropout_)
                                         : gpt_.loss(inputs_, targets_, &dropout_));
                 },
-            .evaluate = {}},
+                {})},
       sync_(optim::make_gradient_sync(params_.parameters(), options.optimizer)) {}
 
 nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const TrialOptions& options) {

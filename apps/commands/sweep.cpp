@@ -18,9 +18,10 @@
 #include "tapegrad/apps/sweep/sweep_loop.h"
 #include "tapegrad/apps/sweep/sweep_search.h"
 #include "tapegrad/apps/sweep/sweep_table.h"
+#include "tapegrad/apps/train/facts.h"
 #include "tapegrad/apps/train/fast.h"
-#include "tapegrad/apps/train/gpt_facts.h"
-#include "tapegrad/apps/train/gpt_training.h"
+#include "tapegrad/apps/train/presets.h"
+#include "tapegrad/apps/train/training.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"
@@ -85,9 +86,9 @@ std::optional<Options> parse(const cli::Call& call) {
   return o;
 }
 
-// The options of a run, as training reads them. UsageError for those that it refuses, and for those
+// The call of a run, as training reads it. UsageError for options that it refuses, and for those
 // that the sweep decides, wherever they stand.
-gpt::Options options_of(const std::vector<std::string>& args, const sweep::SweepPlan& plan) {
+gpt::ParsedCall call_of_run(const std::vector<std::string>& args, const sweep::SweepPlan& plan) {
   std::vector<const char*> argv;
   for (const std::string& arg : args) argv.push_back(arg.c_str());
   const auto no_rate = [](const Product&) -> double {
@@ -95,28 +96,29 @@ gpt::Options options_of(const std::vector<std::string>& args, const sweep::Sweep
         "--preset fast goes by a rate that is measured once for all runs: name it before the --, "
         "or give --gflops behind it");
   };
-  const auto o = cli::parse(
-      gpt::training(), {"tapegrad sweep", static_cast<int>(argv.size()), argv.data()}, 1, no_rate);
-  if (!o) cli::usage_error("--help and --version are no options of a run");
+  auto parsed =
+      gpt::parse({"tapegrad sweep", static_cast<int>(argv.size()), argv.data()}, 1, no_rate);
+  if (!parsed) cli::usage_error("--help and --version are no options of a run");
+  const gpt::Plan& o = parsed->plan;
   const auto refuse = [](bool is_there, const char* option) {
     if (is_there) cli::usage_error("{} is no option of a run of a sweep", option);
   };
-  refuse(!o->call.folder.out_dir.empty(), "--out-dir behind --");
-  refuse(o->call.folder.overwrite, "--overwrite behind --");
-  refuse(o->call.serve.has_value(), "--serve");
-  refuse(!o->call.trace.profile.empty(), "--profile");
-  refuse(o->passes.final_eval == "none", "--final-eval none");
-  refuse(o->extras.plan, "--plan");
-  refuse(o->extras.summary, "--summary");
-  refuse(o->extras.eval_only, "--eval-only");
-  refuse(o->text.source().reads_stdin(), "--corpus - (stdin)");
-  const auto of_preset = cli::preset_of(gpt::training(), o->text.preset).call.max_minutes;
-  const auto minutes = o->call.max_minutes;
+  refuse(!o.call.folder.out_dir.empty(), "--out-dir behind --");
+  refuse(o.call.folder.overwrite, "--overwrite behind --");
+  refuse(o.call.serve.has_value(), "--serve");
+  refuse(!o.call.trace.profile.empty(), "--profile");
+  refuse(o.epochs.final_eval == "none", "--final-eval none");
+  refuse(o.extras.plan, "--plan");
+  refuse(o.extras.summary, "--summary");
+  refuse(o.extras.eval_only, "--eval-only");
+  refuse(o.text.source().reads_stdin(), "--corpus - (stdin)");
+  const auto of_preset = cli::preset_of(gpt::training(), o.text.preset).call.max_minutes;
+  const auto minutes = o.call.max_minutes;
   if (minutes && minutes != plan.max_minutes && minutes != of_preset) {
     cli::usage_error("--max-minutes {} is no option of a run of a sweep: it stands before the --",
                      *minutes);
   }
-  return *o;
+  return std::move(*parsed);
 }
 
 std::vector<run::NamedText> texts_of(const gpt::Options& run) {
@@ -127,22 +129,24 @@ std::vector<run::NamedText> texts_of(const gpt::Options& run) {
   return texts;
 }
 
-// All that the plan of a sweep needs to know of a run. Its options may hold a whole model.
+// All that the plan of a sweep needs to know of a run. Its plan may hold a whole model.
 struct RunFacts {
   std::string preset;
-  std::optional<std::int64_t> steps;  // nothing: minutes or passes decide
+  std::optional<std::int64_t> steps;  // nothing: minutes or epochs decide
   bool has_decay;                     // --lr-decay-iters
   double bytes;                       // 0 if the number of jobs is given
   std::vector<std::string> reads;     // its texts, and the model that it begins with
 };
 
 // Reads a text at most once for each tokenizer, whose facts it keeps.
-double memory_of_run(gpt::Options o, std::map<std::string, gpt::Facts>& facts) {
-  if (o.optimizer.dtype == run::TrainDtype::automatic) o.optimizer.dtype = run::TrainDtype::f32;
-  const std::string& tokenizer = o.text.tokenizer;
-  if (facts.count(tokenizer) == 0) facts[tokenizer] = gpt::facts_without_text(o);
-  const auto memory = gpt::memory_of(gpt::resolve(o, facts.at(tokenizer)));
-  return memory.total + (o.call.max_minutes ? memory.weights : 0);
+double memory_of_run(const gpt::ParsedCall& run, std::map<std::string, gpt::Facts>& known) {
+  const std::string& tokenizer = run.plan.text.tokenizer;
+  if (known.count(tokenizer) == 0) known[tokenizer] = gpt::with_vocabulary(run.facts, run.plan);
+  gpt::Facts facts = gpt::with_room(run.facts, run.plan, nullptr);
+  facts.text = known.at(tokenizer).text;
+  facts.faster = Precision::full;
+  const auto memory = gpt::memory_of(gpt::resolve(run.arguments, facts));
+  return memory.total + (run.plan.call.max_minutes ? memory.weights : 0);
 }
 
 // Everything is checked before anything is trained.
@@ -154,7 +158,8 @@ std::vector<RunFacts> check_runs(const Options& o, const sweep::SweepPlan& plan,
     std::vector<std::string> args = sweep::training_args(plan, record, run, {});
     args.resize(args.size() - 2);  // --out-dir and the folder
     try {
-      const gpt::Options options = options_of(args, plan);
+      const gpt::ParsedCall call = call_of_run(args, plan);
+      const gpt::Plan& options = call.plan;
       const std::string& preset = options.text.preset;
       const std::vector<run::NamedText> texts = texts_of(options);
       run::check_outside(fs::path(o.out_dir.empty() ? "sweeps/" + preset : o.out_dir) / run.name,
@@ -162,12 +167,12 @@ std::vector<RunFacts> check_runs(const Options& o, const sweep::SweepPlan& plan,
       RunFacts next{.preset = preset,
                     .steps = options.optimizer.max_iters,
                     .has_decay = options.optimizer.lr_decay_iters.has_value(),
-                    .bytes = o.jobs ? 0 : memory_of_run(options, facts),
+                    .bytes = o.jobs ? 0 : memory_of_run(call, facts),
                     .reads = {}};
       for (const run::NamedText& text : texts) next.reads.push_back(text.path);
       const run::FolderOptions& from = options.call.folder;
       if (from.starts_from_model()) next.reads.push_back(from.init_from);
-      if (options.call.max_minutes || options.passes.epochs) next.steps.reset();
+      if (options.call.max_minutes || options.epochs.epochs) next.steps.reset();
       all.push_back(next);
     } catch (const cli::UsageError& error) {
       cli::usage_error("run {} ({}): {}", run.name, described(record, run), error.what());
@@ -222,7 +227,7 @@ void check_words(const Options& o) {
 std::optional<double> shared_gflops(const Options& o, std::size_t runs) {
   const auto given = [](const std::string& word) { return word.starts_with("--gflops"); };
   const bool chooses =
-      !o.preset.empty() && cli::preset_named(gpt::training(), o.preset).choose != nullptr;
+      !o.preset.empty() && cli::preset_named(gpt::training(), o.preset).sized != nullptr;
   if (!chooses || std::any_of(o.train.begin(), o.train.end(), given)) return std::nullopt;
   if (o.search.halves()) {
     cli::usage_error(

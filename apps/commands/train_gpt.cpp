@@ -1,5 +1,5 @@
 #include "tapegrad/apps/cli/command.h"
-#include "tapegrad/apps/train/gpt_training.h"
+#include "tapegrad/apps/train/training.h"
 
 namespace tapegrad {
 namespace {

@@ -77,21 +77,21 @@ std::vector<Rows> batches_of(const Rows& pairs, int64_t size) {
 }  // namespace
 
 std::optional<run::Losses> estimate_losses(const nn::Transformer& model, const PairData& data,
-                                           const Options& o) {
+                                           std::int64_t batch_size, std::int64_t batches,
+                                           std::uint64_t seed) {
   // A stream other than that of the training batches, whose seed is `seed` itself.
-  Rng rng(o.random.seed + 1, Rng::Kind::philox);
+  Rng rng(seed + 1, Rng::Kind::philox);
   run::Losses losses;
   Score score;
   for (const bool held_out : {false, true}) {
     double& mean = held_out ? losses.val : losses.train;
-    for (int64_t i = 0; i < o.evaluation.eval_iters; ++i) {
+    for (int64_t i = 0; i < batches; ++i) {
       if (interrupted()) return std::nullopt;
-      const Rows rows =
-          draw_pairs(held_out ? data.held_out : data.train, o.optimizer.batch_size, rng);
+      const Rows rows = draw_pairs(held_out ? data.held_out : data.train, batch_size, rng);
       const run::PairTensors t =
           run::tensors_of(data::make_batch(rows, data.special), data.special);
-      mean += model.loss(t.sources, t.inputs, t.labels, t.masks).item() /
-              static_cast<double>(o.evaluation.eval_iters);
+      mean +=
+          model.loss(t.sources, t.inputs, t.labels, t.masks).item() / static_cast<double>(batches);
       if (held_out && std::isfinite(mean)) score.add(model, t, data.special);
     }
   }

@@ -9,13 +9,14 @@
 
 namespace tapegrad::seq2seq {
 
-// The mean losses of eval_iters batches of random pairs from each part. For the held-out pairs also
+// The mean losses of so many batches of random pairs from each part. For the held-out pairs also
 //   "token_accuracy": the share of tokens, ends included, that the model finds likeliest after the
 //     right tokens before them;
 //   "exact_match": the share of targets that greedy decoding gets right to the last token.
 // Nothing if a signal interrupts it. Does not change the random numbers of training.
 std::optional<run::Losses> estimate_losses(const nn::Transformer& model, const PairData& data,
-                                           const Options& options);
+                                           std::int64_t batch_size, std::int64_t batches,
+                                           std::uint64_t seed);
 
 // token_accuracy and exact_match of all held-out pairs.
 struct Accuracy {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/apps/cli/training/training_program.h"
+#include "tapegrad/apps/cli/training/call_arguments.h"
 #include "tapegrad/nn/transformer.h"
 
 namespace tapegrad::seq2seq {

@@ -1,6 +1,7 @@
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
@@ -61,16 +62,6 @@ void describe(cli::CommandLine& cli) {
               "goes on where that run stopped, up to 6,000 steps in all");
 }
 
-Options adjusted(const Options& given, const cli::CommandLine&) {
-  if (given.call.folder.starts_from_model()) {
-    cli::usage_error(
-        "--init-from must be scratch or resume, not {}: only train-gpt starts from a "
-        "model",
-        given.call.folder.init_from);
-  }
-  return given;
-}
-
 void check_patterns(const Options& o) {
   const optim::GroupRules rules = o.optimizer.rules();
   if (rules.plain()) return;
@@ -91,27 +82,55 @@ const cli::TrainingProgram<Options>& training() {
       .format = run::kSeq2SeqFormat,
       .presets = presets(),
       .describe = describe,
-      .adjusted = adjusted,
       .check_patterns = check_patterns,
       .product = product_of};
   return program;
 }
 
-Options resolve(const Options& said, std::int64_t vocab_size) {
-  Options plan = said;
-  plan.model.vocab_size = vocab_size;
+Options resolve(const Arguments& arguments, const Facts& facts) {
+  Options plan = arguments.options;
+  if (plan.call.folder.starts_from_model()) {
+    cli::usage_error(
+        "--init-from must be scratch or resume, not {}: only train-gpt starts from a "
+        "model",
+        plan.call.folder.init_from);
+  }
+  cli::resolve_shared(plan, arguments);
+  cli::resolve_dtype(plan.optimizer, facts.faster);
+  if (facts.vocab_size) plan.model.vocab_size = *facts.vocab_size;
   return plan;
+}
+
+std::optional<ParsedCall> parse(const cli::Call& call, int processes) {
+  std::optional<Arguments> arguments = cli::read_arguments(training(), call, processes);
+  if (!arguments) return std::nullopt;
+  Options plan = resolve(*arguments, {});
+  cli::check_plan(training(), *arguments, plan);
+  return ParsedCall{std::move(*arguments), {}, std::move(plan)};
+}
+
+std::optional<ParsedCall> parse(const cli::Call& call, Processes& processes) {
+  auto parsed = parse(call, processes.size());
+  if (!parsed) return parsed;
+  cli::use_compute(parsed->plan.call.compute);
+  if (parsed->plan.optimizer.dtype == run::TrainDtype::automatic) {
+    parsed->facts.faster = cli::faster_precision_of(product_of(parsed->plan), processes);
+    parsed->plan = resolve(parsed->arguments, parsed->facts);
+  }
+  return parsed;
 }
 
 int train(const cli::Call& call) {
   ignore_closed_pipes();
   return cli::run_processes(call.name, [&](Processes& processes) {
-    const std::optional<const Options> said = cli::parse(training(), call, processes);
-    if (!said) return 0;
-    cli::TrainingCall here(call, processes, *said);
-    run::Text text = read_text(*said, here.folder());
-    PairData data = read_data(text, *said, here.folder());
-    const Options plan = resolve(*said, data.vocab_size());
+    const std::optional<const ParsedCall> parsed = parse(call, processes);
+    if (!parsed) return 0;
+    cli::TrainingCall here(call, processes, parsed->arguments.given, parsed->plan);
+    run::Text text = read_text(parsed->plan, here.folder());
+    PairData data = read_data(text, parsed->plan, here.folder());
+    Facts facts = parsed->facts;
+    facts.vocab_size = data.vocab_size();
+    const Options plan = resolve(parsed->arguments, facts);
     Program program(plan, here.folder(), std::move(text), std::move(data));
     return here.train(program.task(), plan.optimizer, plan.evaluation);
   });
@@ -136,8 +155,8 @@ run::Task Program::task() {
   return {
       .params = params_,
       .batches = loader_,
-      .loss = [this] { return next_loss(); },
-      .evaluate = [this] { return estimate_losses(model_, data_, plan_); },
+      .objective = run::objective_of([this] { return next_loss(); },
+                                     [this] { return losses_of(plan_.evaluation.eval_iters); }),
       .dropout = &own_dropout_,
       .config = std::move(config),
       .write_files =
@@ -156,10 +175,12 @@ run::Loss Program::next_loss() {
   return {model_.loss(t.sources, t.inputs, t.labels, t.masks, &dropout), t.tokens};
 }
 
+std::optional<run::Losses> Program::losses_of(std::int64_t batches) const {
+  return estimate_losses(model_, data_, plan_.optimizer.batch_size, batches, plan_.random.seed);
+}
+
 run::SideCosts Program::side_costs() const {
-  Options one = plan_;
-  one.evaluation.eval_iters = 1;
-  const double batch = seconds_of([&] { estimate_losses(model_, data_, one); });
+  const double batch = seconds_of([&] { losses_of(1); });
   const auto pairs = static_cast<std::int64_t>(data_.held_out.size());
   const std::int64_t rows = plan_.optimizer.batch_size;
   const std::int64_t batches = (pairs + rows - 1) / rows + (plan_.call.sample ? 1 : 0);

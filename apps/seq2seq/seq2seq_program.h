@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "tapegrad/apps/cli/training/training_call.h"
 #include "tapegrad/apps/seq2seq/pair_data.h"
 #include "tapegrad/run/models/model.h"
@@ -9,12 +12,31 @@ namespace tapegrad::seq2seq {
 // The command line of train-seq2seq.
 const cli::TrainingProgram<Options>& training();
 
+using Arguments = cli::Arguments<Options>;
+
+// What a plan depends on beside the arguments. What is not known yet leaves options open.
+struct Facts {
+  std::optional<Precision> faster = {};         // for --dtype auto
+  std::optional<std::int64_t> vocab_size = {};  // of the pairs
+};
+// The only way from arguments to a plan: nothing changes it after this. Pure.
+Options resolve(const Arguments& arguments, const Facts& facts);
+
+// A call up to where a text is needed.
+struct ParsedCall {
+  Arguments arguments;
+  Facts facts;
+  Options plan;
+};
+// Nothing if --help or --version was printed. UsageError for invalid values, and for values that
+// cannot change when a run is resumed. --dtype may still be automatic.
+std::optional<ParsedCall> parse(const cli::Call& call, int processes = 1);
+// The same of these processes, with the dtype that is faster on the machine where it is automatic.
+// Chooses what multiplies.
+std::optional<ParsedCall> parse(const cli::Call& call, Processes& processes);
+
 // Its main().
 int train(const cli::Call& call);
-
-// The options of which nothing is open, for pairs with a vocabulary of that size: nothing changes
-// them after this.
-Options resolve(const Options& said, std::int64_t vocab_size);
 
 // The task of train-seq2seq: pairs → tokenizer → batches → Transformer → loss. run::train() trains
 // it.
@@ -29,6 +51,7 @@ class Program {
 
  private:
   run::Loss next_loss();
+  std::optional<run::Losses> losses_of(std::int64_t batches) const;
   void finish(run::Report& report) const;
   void print_examples(run::Report& report) const;
   run::SideCosts side_costs() const;

@@ -6,7 +6,8 @@
 #include <iterator>
 #include <system_error>
 
-#include "tapegrad/apps/train/gpt_facts.h"
+#include "tapegrad/apps/train/facts.h"
+#include "tapegrad/apps/train/presets.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/run/corpus/mixture.h"
 
@@ -16,8 +17,6 @@ namespace {
 constexpr double kMinutes = 2;
 constexpr int kHeadChannels = 32;
 constexpr double kUsualBytes = 10e6;  // of a text whose length is not known before it is read
-// More than 18 were not tried, and dropout holds off what a model learns by heart only so long.
-constexpr double kMostPasses = 20;
 // A model learns most from some work if it sees about so many tokens for each weight of its blocks.
 constexpr double kTokensPerWeight = 10;
 
@@ -36,7 +35,7 @@ struct Vocabulary {
 };
 constexpr Vocabulary kCharacters{"char", 100, 1, 256};
 
-// Pieces of words see more of a text at once, and are learnt by heart in fewer passes.
+// Pieces of words see more of a text at once, and are learnt by heart in fewer epochs.
 Vocabulary pieces_for(double bytes) {
   return bytes < 3e6 ? Vocabulary{"bpe:512", 512, 1.9, 128}
                      : Vocabulary{"bpe:4096", 4096, 3.2, 128};
@@ -78,7 +77,7 @@ const Size& size_for(const Budget& budget, double vocab_size) {
 struct Choice {
   Vocabulary vocabulary;
   Size size;
-  double tokens, passes;
+  double tokens, epochs;
 };
 
 Choice choice_of(const Vocabulary& vocabulary, const Budget& budget) {
@@ -92,10 +91,10 @@ Choice choice_for(const Budget& budget) {
   constexpr double bytes_of_a_piece = 100;  // of a shorter text there may not be so many pieces
   const Choice pieces = choice_of(pieces_for(budget.bytes), budget);
   const bool long_enough = budget.bytes >= bytes_of_a_piece * pieces.vocabulary.size;
-  return long_enough && pieces.passes <= most_epochs ? pieces : choice_of(kCharacters, budget);
+  return long_enough && pieces.epochs <= most_epochs ? pieces : choice_of(kCharacters, budget);
 }
 
-double dropout_for(double passes) { return passes < 7 ? 0 : 0.1; }
+double dropout_for(double epochs) { return epochs < 7 ? 0 : 0.1; }
 
 double bytes_of_file(const std::filesystem::path& path) {
   std::error_code failed;
@@ -127,13 +126,8 @@ double bytes_of_path(const std::filesystem::path& path) {
 
 double fast_rate(int n_embd) { return n_embd <= 128 ? 6e-3 : 3e-3; }
 
-Options with_own_width(const Options& given, const cli::CommandLine& cli) {
-  Options o = given;
-  if (o.text.preset != "fast" || o.call.folder.resumes() || !cli.given("--n-embd")) return o;
-  const int heads = o.model.n_embd / kHeadChannels;
-  if (!cli.given("--n-head") && o.model.n_embd % kHeadChannels == 0) o.model.n_head = heads;
-  if (!cli.given("--learning-rate")) o.optimizer.learning_rate = fast_rate(o.model.n_embd);
-  return o;
+std::optional<int> fast_heads(int n_embd) {
+  return n_embd % kHeadChannels == 0 ? std::optional(n_embd / kHeadChannels) : std::nullopt;
 }
 
 std::optional<double> text_bytes(const run::TextOptions& text) {
@@ -150,22 +144,21 @@ std::optional<double> text_bytes(const run::TextOptions& text) {
 }
 
 Options fast_options(const Budget& budget) {
-  const auto [vocabulary, size, tokens, passes] = choice_for(budget);
+  const auto [vocabulary, size, tokens, epochs] = choice_for(budget);
   Options o;
   o.text.tokenizer = vocabulary.tokenizer;
   nn::DecoderConfig& m = o.model;
   m.n_layer = size.n_layer, m.n_embd = size.n_embd, m.n_head = size.n_embd / kHeadChannels;
-  m.dropout = dropout_for(passes);
+  m.dropout = dropout_for(epochs);
   o.text.block_size = m.block_size = vocabulary.block_size;
   budget.destination == Destination::tapegrad ? set_fast_parts(o) : set_exportable_parts(o);
   o.optimizer.batch_size = size.batch_tokens / vocabulary.block_size;
   o.optimizer.dtype = run::TrainDtype::automatic;
   o.call.max_minutes = kMinutes;
-  o.call.most_epochs = kMostPasses;
   return o;
 }
 
-Options fast_options(const Options& asked, const cli::ProductRate& rate_of) {
+cli::SizedPreset<Options> sized_by_budget(const Options& asked, const cli::ProductRate& rate_of) {
   check(!asked.call.folder.starts_from_model(),
         "--preset fast is for new models, whose size it chooses; --init-from has one: leave "
         "--preset out");
@@ -178,10 +171,10 @@ Options fast_options(const Options& asked, const cli::ProductRate& rate_of) {
   Options o = fast_options(budget);
   // Conversations need a tokenizer with special tokens.
   if (asked.text.learns_chat() && o.text.tokenizer == "char") o.text.tokenizer = "bpe:512";
-  o.extras.recipe_note = fmt::format(
+  const std::string note = fmt::format(
       "fast, for {} of text{} and {} at {:.0f} GFLOP/s", size_text(budget.bytes),
       known ? "" : " (a guess: it is not read yet)", duration_text(60 * minutes), rate * 1e-9);
-  return o;
+  return {std::move(o), note};
 }
 
 }  // namespace tapegrad::gpt

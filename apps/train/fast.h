@@ -2,11 +2,12 @@
 
 #include <optional>
 
-#include "tapegrad/apps/train/gpt_options.h"
+#include "tapegrad/apps/cli/training/call_arguments.h"
+#include "tapegrad/apps/train/train_options.h"
 
 namespace tapegrad::gpt {
 
-// What a recipe goes by.
+// The facts that a preset goes by which chooses a size.
 struct Budget {
   double bytes = 1e6;        // of the text
   double operations = 1e13;  // of matrix products that the time allows
@@ -20,14 +21,19 @@ Options fast_options(const Budget& budget);
 // Its rate is what the rule goes by.
 inline constexpr Product kFastProduct = {1536, 768, 192};
 
-// The same for the text and the minutes that the options have, on this machine.
-Options fast_options(const Options& asked, const cli::ProductRate& rate_of);
+// The same for the text and the minutes of a call, on this machine.
+cli::SizedPreset<Options> sized_by_budget(const Options& asked, const cli::ProductRate& rate_of);
+
+// It reads a text no more often: more than 18 epochs were not tried, and dropout holds off what a
+// model learns by heart only so long.
+inline constexpr double kMostEpochs = 20;
 
 // Muon's learning rate for so many channels.
 double fast_rate(int n_embd);
 
-// Heads and rate for the width of --n-embd, where it alone was given in place of what was chosen.
-Options with_own_width(const Options& given, const cli::CommandLine& cli);
+// Heads of --n-embd, if it alone was given in place of what was chosen; nothing if they would not
+// fill it.
+std::optional<int> fast_heads(int n_embd);
 
 // The length of the text that the options name, by the sizes of its files: a packed file counts
 // four times its size, a folder of tokens twice. Nothing for stdin, and if there are no such files,

@@ -3,12 +3,10 @@
 #include <fmt/ranges.h>
 
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/train/gpt_facts.h"
-#include "tapegrad/apps/train/gpt_preferences.h"
-#include "tapegrad/apps/train/gpt_teacher.h"
+#include "tapegrad/apps/train/facts.h"
 #include "tapegrad/apps/train/gpt_text.h"
 #include "tapegrad/apps/train/init_from.h"
-#include "tapegrad/base/memory/dry_run.h"
+#include "tapegrad/apps/train/objectives.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
@@ -20,46 +18,61 @@
 namespace tapegrad::gpt {
 namespace {
 
-nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
+nn::Params make_params(const WeightPlan& o, const run::RunFolder& folder, Rng& rng) {
   if (o.tuning.weights) {
     return quantized_params(o, FirstAdapters::given, folder.resumes() ? &folder : nullptr);
   }
-  if (o.call.folder.starts_from_model()) return initial_params(o);
-  return folder.params(rng, o.optimizer.precision());
+  if (o.folder.starts_from_model()) return initial_params(o);
+  return folder.params(rng, o.precision);
 }
 
 // For a model that is not new, `rng` draws the adapters.
-nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
-  const run::FolderOptions& folder = o.call.folder;
-  const bool starts = folder.starts_from_model();
-  nn::DecoderBuildOptions how = o.tuning.build_options(o.extras.recomputes());
-  if (starts && !o.first_adapters) how.new_adapters = &rng;
-  if (!starts && !folder.resumes() && o.init.init == FirstWeights::gpt2) how.gpt2_weights = &rng;
+nn::Decoder make_gpt(const nn::Params& params, const WeightPlan& o, FirstWeights first,
+                     bool recompute, Rng& rng) {
+  const bool starts = o.folder.starts_from_model();
+  nn::DecoderBuildOptions how = o.tuning.build_options(recompute);
+  if (starts && !o.models.adapter) how.new_adapters = &rng;
+  if (!starts && !o.folder.resumes() && first == FirstWeights::gpt2) how.gpt2_weights = &rng;
   nn::Decoder gpt = nn::make_decoder(params, o.model, how);
   if (starts) check_initial_params(o, params);
   return gpt;
 }
 
+run::ModelSettings settings_of(const Plan& plan, const run::TextData& data) {
+  run::ModelSettings settings =
+      given_settings(plan.call.folder, plan.models, plan.model.block_size);
+  if (!data.chat) return settings;
+  return run::settings_with_template(settings, data.tokenizer, data.chat->chat_template);
+}
+
 }  // namespace
 
-Program::Program(Options plan, run::RunFolder& folder, run::Text text, run::TextData data)
+Program::Program(Plan plan, run::RunFolder& folder, run::Text text, run::TextData data)
     : plan_(std::move(plan)),
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
-      settings_(data_.chat ? run::settings_with_template(given_settings(plan_), data_.tokenizer,
-                                                         data_.chat->chat_template)
-                           : given_settings(plan_)),
-      prompt_(run::prompt_tokens(data_.tokenizer, plan_.passes.sample_prompt)),
+      settings_(settings_of(plan_, data_)),
+      prompt_(run::prompt_tokens(data_.tokenizer, plan_.epochs.sample_prompt)),
       memory_(run::checked_memory(memory_of(plan_), plan_.call.max_minutes.has_value(),
                                   folder.processes())),
       rng_(plan_.random.seed),
-      params_(make_params(plan_, folder, rng_)),
-      gpt_(make_gpt(params_, plan_, rng_)),
-      reference_(reference_model(plan_, gpt_)),
-      teacher_(teacher_model(plan_)),
+      params_(make_params(weight_plan(plan_), folder, rng_)),
+      gpt_(make_gpt(params_, weight_plan(plan_), plan_.init.init, plan_.extras.recomputes(), rng_)),
+      objective_(objective_of(plan_)),
+      second_(objective_->make_second(gpt_)),
       batches_(data_, plan_.batches(), rng_),
-      own_dropout_(plan_.random.seed, Rng::Kind::philox) {
+      own_dropout_(plan_.random.seed, Rng::Kind::philox),
+      training_(std::make_shared<run::DecoderTraining>(
+          run::DecoderTraining::Parts{.objective = *objective_,
+                                      .models = {gpt_, second_ ? &*second_ : nullptr},
+                                      .data = data_,
+                                      .plan = plan_.batches(),
+                                      .random = plan_.random,
+                                      .eval_iters = plan_.evaluation.eval_iters,
+                                      .batches = batches_,
+                                      .own_dropout = own_dropout_,
+                                      .processes = folder.processes()})) {
   run::rule_out_padding(gpt_, data_.tokenizer);
 }
 
@@ -70,15 +83,7 @@ run::Task Program::task() {
   return {
       .params = params_,
       .batches = batches_,
-      .loss = [this] { return next_loss(); },
-      .skip_batch = [this] { skip_batch(); },
-      .counted = [this](std::int64_t batches) { return batches_.counted(batches); },
-      .metrics = plan_.prefers() ? std::vector<std::string>{"reward_margin", "reward_accuracy"}
-                                 : std::vector<std::string>(),
-      .evaluate =
-          [this] {
-            return losses_of(plan_.evaluation.eval_iters, batches_.rng(), folder_.processes());
-          },
+      .objective = training_,
       .dropout = &own_dropout_,
       .config = std::move(config),
       .write_files =
@@ -86,44 +91,16 @@ run::Task Program::task() {
             run::save_settings(folder, settings_, data_.tokenizer);
             run::keep_text(folder, data_.tokenizer, plan_.text.source(), text_);
           },
-      .after_step = [this](run::Report& report) { print_continuation(report); },
-      .at_step = [this](run::Report& report) { print_sample(report); },
+      .after_step = [this](run::Report& report, bool made) { after_step(report, made); },
       .finish = [this](run::Report& report) { finish(report); },
       .side_costs = [this] { return side_costs(); },
       .about = about(),
   };
 }
 
-std::optional<run::Losses> Program::losses_of(std::int64_t batches, Rng& rng,
-                                              Processes* processes) const {
-  return plan_.prefers() ? run::estimate_preferences(preferring(), *data_.chat, plan_.batches(),
-                                                     batches, plan_.random, rng, processes)
-                         : run::estimate_losses(gpt_, data_, plan_.batches(), batches, plan_.random,
-                                                rng, processes);
-}
-
-run::Loss Program::next_loss() {
-  if (plan_.prefers()) return next_preference_loss();
-  const auto [inputs, targets] = run::tensors_of(batches_.next());
-  if (teacher_) {
-    return {nn::distillation_loss(gpt_, *teacher_, inputs, targets, plan_.teaching.distillation(),
-                                  &dropout()),
-            inputs.ids.numel()};
-  }
-  return {gpt_.loss(inputs, targets, &dropout()), inputs.ids.numel()};
-}
-
-void Program::skip_batch() {
-  batches_.skip();
-  if (plan_.model.dropout == 0) return;
-  const DryRun dry(DryRun::Draws::made);
-  const Tensor ids = Tensor::zeros({plan_.optimizer.batch_size, plan_.text.block_size}, DType::i32);
-  gpt_.loss(ids, ids, &dropout());
-}
-
 run::HeaderLine Program::about_text() const {
   if (data_.chat) {
-    return {plan_.prefers() ? "pairs" : "chat",
+    return {std::string(objective_->name()),
             fmt::format("{}: {} ({})", text_name(text_), run::about_chat(*data_.chat),
                         plan_.text.tokenizer)};
   }
@@ -160,22 +137,18 @@ run::RunHeader Program::about() const {
                                    cli::quoted(folder_.path().string()))
                      : fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
                                    cli::quoted(folder_.path().string()))};
-  const auto tuning = about_tuning(plan_, params_);
+  const auto tuning = about_tuning(weight_plan(plan_), params_);
   about.lines.insert(about.lines.begin() + 1, tuning.begin(), tuning.end());
-  if (teacher_) {
-    about.lines.push_back(
-        {"teacher", fmt::format("{}, {} of the loss at temperature {:g}", plan_.teaching.teacher,
-                                plan_.teaching.weight, plan_.teaching.temperature)});
-  }
-  if (!plan_.extras.recipe_note.empty()) {
-    about.lines.push_back({"recipe", plan_.extras.recipe_note});
+  for (run::HeaderLine& line : objective_->about()) about.lines.push_back(std::move(line));
+  if (!plan_.preset_note.empty()) {
+    about.lines.push_back({"recipe", plan_.preset_note});
   }
   if (const std::string obstacle = export_obstacle(plan_); !obstacle.empty()) {
     about.lines.push_back({"export", "not " + obstacle});
     about.last_note = "This model cannot be exported " + obstacle;
   }
-  if (!plan_.extras.recompute_note.empty()) {
-    about.lines.push_back({"recompute", plan_.extras.recompute_note});
+  if (!plan_.recompute_note.empty()) {
+    about.lines.push_back({"recompute", plan_.recompute_note});
   }
   return about;
 }
@@ -186,11 +159,10 @@ void Program::finish(run::Report& report) const {
   const run::OptimizerOptions& o = plan_.optimizer;
   const double tokens = static_cast<double>(o.batch_size * plan_.text.block_size);
   const auto limit = run::evaluation_limit(
-      plan_.passes.final_eval,
+      plan_.epochs.final_eval,
       run::automatic_batches(
           static_cast<double>(report.iteration() * o.gradient_accumulation_steps),
           tokens * nn::summary(gpt_.config, plan_.text.block_size).flops()));
-  std::optional<run::TextLoss> loss;
   if (limit) {
     const run::WindowOptions windows{.batch_size = o.batch_size,
                                      .block_size = plan_.text.block_size,
@@ -198,23 +170,8 @@ void Program::finish(run::Report& report) const {
                                      .on_progress = [&](double share, double left) {
                                        report.progress(what + ": " + progress_text(share, left));
                                      }};
-    if (plan_.prefers()) {
-      finish_preferences(report, windows);
-    } else {
-      loss = data_.chat ? run::loss_of_conversations(gpt_, data_.tokenizer, data_.chat->val,
-                                                     data_.chat->loss, windows)
-                        : run::loss_of_tokens(gpt_, data_.tokenizer, data_.val, windows);
-    }
-  }
-  if (loss) {
-    const std::string seen =
-        loss->share == 1 ? "whole split" : fmt::format("{:.3g} % of the split", 100 * loss->share);
-    report.result(fmt::format("final: val loss {} ({}), perplexity {:.2f}, {:.2f} bits per byte",
-                              loss_text(loss->loss), seen, loss->perplexity, loss->bits_per_byte),
-                  {{"final_val_loss", loss->loss},
-                   {"final_val_share", loss->share},
-                   {"perplexity", loss->perplexity},
-                   {"bits_per_byte", loss->bits_per_byte}});
+    const auto loss = training_->evaluate_all(windows);
+    if (loss) report.result(loss->text, loss->numbers);
   }
   save_adapters(report);
   if (plan_.call.sample) print_samples(report);

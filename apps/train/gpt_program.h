@@ -1,13 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "tapegrad/apps/train/gpt_options.h"
 #include "tapegrad/apps/train/init_from.h"
+#include "tapegrad/apps/train/plan.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/train/evaluation/evaluate.h"
-#include "tapegrad/run/train/evaluation/preference_evaluation.h"
+#include "tapegrad/run/train/objectives/decoder_training.h"
 #include "tapegrad/run/train/train.h"
 
 namespace tapegrad::gpt {
@@ -17,20 +17,13 @@ class Program {
  public:
   // Error if a run that is resumed cannot be read, or the machine is too small. The folder must
   // live as long as this.
-  Program(Options plan, run::RunFolder& folder, run::Text text, run::TextData data);
+  Program(Plan plan, run::RunFolder& folder, run::Text text, run::TextData data);
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   run::Task task();  // which refers to this
 
  private:
-  run::Loss next_loss();
-  run::PreferenceModel preferring() const;
-  run::Loss next_preference_loss();
-  void finish_preferences(run::Report& report, const run::WindowOptions& windows) const;
-  // The mean losses of `batches` batches of each part of the data.
-  std::optional<run::Losses> losses_of(std::int64_t batches, Rng& rng, Processes* processes) const;
-  void skip_batch();
-  Rng& dropout() { return plan_.random.one_generator() ? batches_.rng() : own_dropout_; }
+  void after_step(run::Report& report, bool made) const;
   void finish(run::Report& report) const;
   void save_adapters(run::Report& report) const;
   run::TextStream continuation(std::vector<nn::Tokens> prompts, nn::GenerateOptions options) const;
@@ -39,12 +32,12 @@ class Program {
   bool shows_sample(const run::Report& report) const;
   void print_sample(run::Report& report) const;
   void print_continuation(run::Report& report) const;
-  bool continues_prompt() const { return !plan_.passes.sample_prompt.empty(); }
+  bool continues_prompt() const { return !plan_.epochs.sample_prompt.empty(); }
   run::SideCosts side_costs() const;
   run::RunHeader about() const;
   run::HeaderLine about_text() const;
 
-  const Options plan_;
+  const Plan plan_;
   run::RunFolder& folder_;
   run::Text text_;
   run::TextData data_;
@@ -54,10 +47,11 @@ class Program {
   Rng rng_;
   nn::Params params_;
   nn::Decoder gpt_;
-  std::optional<nn::Decoder> reference_;  // of preferences
-  std::optional<nn::Decoder> teacher_;
+  const std::unique_ptr<const run::DecoderObjective> objective_;
+  std::optional<nn::Decoder> second_;  // its reference or teacher
   run::Batches batches_;
   Rng own_dropout_;
+  const std::shared_ptr<run::DecoderTraining> training_;
 };
 
 }  // namespace tapegrad::gpt

@@ -66,7 +66,7 @@ void Program::print_samples(run::Report& report) const {
 }
 
 bool Program::shows_sample(const run::Report& report) const {
-  const auto interval = plan_.passes.sample_interval;
+  const auto interval = plan_.epochs.sample_interval;
   return interval && report.iteration() > 0 && report.iteration() % *interval == 0;
 }
 
@@ -75,20 +75,25 @@ void Program::print_sample(run::Report& report) const {
   if (!shows_sample(report)) return;
   if (data_.chat) return print_answers(report, /*recorded=*/true);
   report.line(fmt::format("\nsample at step {}:", report.iteration()));
-  report.text(plan_.passes.sample_prompt);
+  report.text(plan_.epochs.sample_prompt);
   run::TextStream sample = continuation({prompt_}, kSampling);
-  const std::string text = plan_.passes.sample_prompt + print_text(report, sample);
+  const std::string text = plan_.epochs.sample_prompt + print_text(report, sample);
   report.line("\n");
   // A text that a signal has cut is made again when the run is resumed.
   if (!interrupted()) report.record({{"sample", text}});
 }
 
-// After each pass: the text that the model makes of the prompt, on one line.
+void Program::after_step(run::Report& report, bool made) const {
+  print_sample(report);
+  if (made && !interrupted()) print_continuation(report);
+}
+
+// After each epoch: the text that the model makes of the prompt, on one line.
 void Program::print_continuation(run::Report& report) const {
   const std::int64_t parts = plan_.optimizer.gradient_accumulation_steps;
-  if (!continues_prompt() || !batches_.ended_pass(parts)) return;
+  if (!continues_prompt() || !batches_.ended_epoch(parts)) return;
   std::string text =
-      plan_.passes.sample_prompt +
+      plan_.epochs.sample_prompt +
       continuation({prompt_}, {.max_new_tokens = kContinuationTokens, .greedy = true}).text();
   std::replace(text.begin(), text.end(), '\n', ' ');
   report.line(text);

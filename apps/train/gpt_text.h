@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tapegrad/apps/train/gpt_options.h"
+#include "tapegrad/apps/train/plan.h"
 #include "tapegrad/run/corpus/text_data.h"
 
 namespace tapegrad::gpt {

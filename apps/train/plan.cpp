@@ -1,194 +1,166 @@
 #include "tapegrad/apps/train/plan.h"
 
-#include <chrono>
-#include <cstdio>
-#include <optional>
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
-#include "tapegrad/apps/bench/measured_step.h"
-#include "tapegrad/apps/bench/trial.h"
-#include "tapegrad/apps/train/gpt_facts.h"
-#include "tapegrad/apps/train/gpt_preferences.h"
-#include "tapegrad/apps/train/gpt_teacher.h"
-#include "tapegrad/apps/train/init_from.h"
-#include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/memory/dry_run.h"
-#include "tapegrad/base/memory/memory.h"
-#include "tapegrad/base/terminal.h"
+#include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/train/facts.h"
+#include "tapegrad/apps/train/fast.h"
+#include "tapegrad/apps/train/presets.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/nn/summary.h"
-#include "tapegrad/run/plan/step_forecast.h"
-#include "tapegrad/run/record/group_lines.h"
 
 namespace tapegrad::gpt {
 namespace {
 
-// The parts of a step of one process, and of several.
-run::StepParts parts_of(const bench::Trial::Phases& phases, const bench::Trial& trial) {
-  run::StepParts parts{.forward = phases.forward,
-                       .backward = phases.backward,
-                       .norm = phases.norm,
-                       .update = phases.update,
-                       .completed = phases.completed,
-                       .units = optim::units_of(trial.parameters(), trial.groups())};
-  for (const auto& [name, t] : trial.parameters()) parts.sizes.push_back(t.numel());
-  return parts;
-}
+using cli::GivenOptions;
 
-void print_forecast(const Options& o, const run::StepParts& parts, double batch_tokens,
-                    const run::MemoryEstimate& estimate) {
-  const run::Group one{.batches = o.optimizer.gradient_accumulation_steps};
-  const int ranks = static_cast<int>(o.extras.ranks);
-  const run::Group group{
-      .ranks = ranks, .batches = o.extras.batches_of_ranks, .sent = o.optimizer.comm_dtype};
-  const run::Network network{run::parse_bandwidth(o.extras.bandwidth),
-                             run::parse_latency(o.extras.latency)};
-  const run::StepForecast f = run::forecast_step(parts, group, network);
-  const double tokens = batch_tokens * static_cast<double>(group.batches);
-  const double alone = batch_tokens * static_cast<double>(one.batches) /
-                       run::forecast_step(parts, one, network).step;
-  const run::MemoryEstimate rank = run::memory_of_rank(estimate, ranks);
-  fmt::print(
-      "forecast:  {} ranks, {} and {} between them, steps of {:.0f} tokens:\n"
-      "           {:.1f} ms per step, {:.0f} tokens/s, {:.3g} times one process\n"
-      "           {:.1f} ms of computing, {:.1f} ms to move bytes, {:.1f} ms of network, of which "
-      "{:.0f} % hidden\n"
-      "           {:.0f} MB of tensors at once in each rank, optimiser {:.0f}\n",
-      group.ranks, o.extras.bandwidth, o.extras.latency, tokens, f.step * 1e3, tokens / f.step,
-      tokens / f.step / alone, f.computing * 1e3, f.moving * 1e3, f.sending * 1e3, 100 * f.hidden(),
-      rank.total / 1e6, rank.optimizer / 1e6);
-}
-
-std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEstimate& stored,
-                                 const run::MemoryEstimate& recomputed) {
-  double blocks = 0;
-  for (const nn::SummaryRow& row : model.block) blocks += row.flops;
-  blocks *= static_cast<double>(model.blocks);
-  return fmt::format("{:.0f} MB less at once for {:.0f} % more work",
-                     (stored.total - recomputed.total) / 1e6, 100 * blocks / (3 * model.flops()));
-}
-
-// The groups of the parameters that are trained. Makes no weights.
-void print_groups(const Options& o) {
-  const DryRun dry;
-  const nn::Params params = nn::Params::shapes_only();
-  nn::make_decoder(params, o.model, o.tuning.build_options(o.extras.recomputes()));
-  const NamedTensors parameters = params.parameters();
-  std::string heading = "groups:";
-  for (const std::string& line :
-       run::group_lines(parameters, optim::make_groups(parameters, o.optimizer.rules()))) {
-    fmt::print("{:<10} {}\n", std::exchange(heading, ""), line);
+// UsageError for options that are given without what they are for.
+void check_together(const Plan& plan, const GivenOptions& given) {
+  for (const char* option : {"--max-iters", "--max-minutes"}) {
+    if (!given.has("--epochs") || !given.has(option)) continue;
+    cli::usage_error("--epochs and {} exclude each other", option);
+  }
+  if (given.has("--gflops") && !is_sized(plan)) {
+    cli::usage_error("--gflops is for --preset fast, which chooses a size by it");
+  }
+  if (given.has("--for") && !is_sized(plan)) {
+    cli::usage_error("--for is for --preset fast, which chooses parts by it");
+  }
+  for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
+    if (plan.extras.plan || !given.has(option)) continue;
+    cli::usage_error("{} is for --plan: `mpirun -n 4 {} …` starts four processes", option,
+                     cli::program_path("tapegrad train"));
   }
 }
 
-// How long the run takes, if a step takes so long.
-void print_run(const Options& o, double step) {
-  if (o.call.max_minutes) {
-    fmt::print(
-        "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take{}\n",
-        60 * *o.call.max_minutes / step, *o.call.max_minutes,
-        o.call.most_epochs
-            ? fmt::format("; {:g} passes over a short text end it sooner", *o.call.most_epochs)
-            : "");
-  } else if (!o.passes.epochs) {
-    fmt::print("run:       {} steps take {}, and evaluations beside\n",
-               grouped(o.optimizer.max_iters),
-               duration_text(step * static_cast<double>(o.optimizer.max_iters)));
+// Heads and rate for the width of --n-embd, where it alone was given in place of what was chosen.
+void take_own_width(Plan& plan, const GivenOptions& given) {
+  if (!is_sized(plan) || plan.call.folder.resumes() || !given.has("--n-embd")) return;
+  const int width = plan.model.n_embd;
+  if (!given.has("--n-head")) plan.model.n_head = fast_heads(width).value_or(plan.model.n_head);
+  if (!given.has("--learning-rate")) plan.optimizer.learning_rate = fast_rate(width);
+}
+
+// How long it trains: by --epochs, --max-iters or --max-minutes, of which one replaces the others.
+void take_length_of_run(Plan& plan, const GivenOptions& given) {
+  if (given.has("--epochs")) {
+    plan.call.max_minutes.reset();
+    const bool free = !given.has("--batches") && !plan.call.folder.resumes();
+    if (free) plan.text.batches = run::BatchKind::epochs;
   }
+  if (given.has("--max-iters") || plan.call.max_minutes) plan.epochs.epochs.reset();
 }
 
-double tokens_of_batch(const Options& o) {
-  return static_cast<double>(o.optimizer.batch_size * o.text.block_size);
+// --corpus may name folders of --data, also in place of those that a run has kept. Their tokenizer
+// is that of the folders, whatever the preset has.
+void take_folders(Plan& plan, const GivenOptions& given, bool corpus_is_tokens) {
+  run::TextOptions& text = plan.text;
+  if (corpus_is_tokens) text.data = std::exchange(text.corpus, {});
+  const bool free = !plan.call.folder.resumes() && !given.has("--tokenizer");
+  if (!text.data.empty() && free) text.tokenizer.clear();
 }
 
-// For a model that takes too long to make, or to take a step of one sequence.
-int print_prediction(const Options& o, const bench::PredictedStep& predicted) {
-  const auto batches = static_cast<double>(o.optimizer.gradient_accumulation_steps);
-  const double step = predicted.step * batches;
-  fmt::print(
-      "predicted: {:.0f} ms per step at least, {:.0f} tokens/s at most, by {:.0f} GFLOP/s of its "
-      "products: to measure one takes longer than {:.0f} s\n",
-      step * 1e3, tokens_of_batch(o) * batches / step, predicted.rate * 1e-9,
-      bench::kMostMeasuring);
-  print_run(o, step);
-  if (o.extras.ranks > 1) fmt::print("forecast:  none, since no step was measured\n");
-  return 0;
+// Batches of conversations are packed, whatever the preset has. A new tokenizer must have tokens
+// beside characters.
+void take_chat(Plan& plan, const GivenOptions& given) {
+  run::TextOptions& text = plan.text;
+  const run::FolderOptions& folder = plan.call.folder;
+  if (!text.learns_chat() || folder.resumes()) return;
+  if (!given.has("--batches")) text.batches = run::BatchKind::packed;
+  if (!given.has("--stride")) text.stride.reset();
+  if (folder.starts_from_model()) return;
+  if (!text.preferences.empty()) {
+    cli::usage_error(
+        "--preferences needs --init-from PATH, a model that answers already: a run folder, or a "
+        "model of another program");
+  }
+  if (text.chat.empty() || text.tokenizer != "char") return;
+  cli::usage_error(
+      "--chat needs a tokenizer with special tokens: --tokenizer bpe:N (such as bpe:2048), gpt2 or "
+      "the path of a tokenizer.json; or a model that has one: --init-from PATH");
 }
 
-// Prints the work and the memory of a step, by computing alone.
-run::MemoryEstimate print_needs(const Options& o, const nn::Summary& model, double tokens) {
-  if (!o.extras.recipe_note.empty()) fmt::print("recipe:    {}\n", o.extras.recipe_note);
-  const std::string obstacle = export_obstacle(o);
-  if (!obstacle.empty()) fmt::print("export:    not {}\n", obstacle);
-  fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
-             3e-9 * model.flops() * tokens);
-  std::fflush(stdout);
-  const auto estimate_with = [&](bool recompute) {
-    Options other = o;
-    other.extras.recompute = recompute ? Recompute::on : Recompute::off;
-    return memory_of(other);
-  };
-  const run::MemoryEstimate stored = estimate_with(false), recomputed = estimate_with(true);
-  const run::MemoryEstimate& estimate = o.extras.recomputes() ? recomputed : stored;
-  fmt::print("memory:    {}\n", run::describe(estimate));
-  fmt::print("recompute: {}{}\n",
-             o.extras.recomputes() ? "on; it takes " : "off; --recompute would take ",
-             price_of_recomputing(model, stored, recomputed));
-  if (!o.extras.recompute_note.empty()) fmt::print("auto:      {}\n", o.extras.recompute_note);
-  fmt::print("dtype:     {}\n", describe_precision(o.optimizer.precision(), product_of(o)));
-  std::fflush(stdout);
-  return estimate;
+// The processes of --plan.
+void take_ranks(Plan& plan, const GivenOptions& given) {
+  const int ranks = static_cast<int>(plan.extras.ranks);
+  const bool resumes = plan.call.folder.resumes();
+  plan.batches_of_ranks =
+      cli::batches_of_ranks(plan.optimizer.gradient_accumulation_steps, resumes, given, ranks);
+  cli::check_batches_of_ranks(plan.batches_of_ranks, resumes, plan.text.corpus, ranks);
+}
+
+// The steps of so many epochs, of so many batches each.
+std::int64_t steps_of(std::int64_t epochs, std::int64_t batches, std::int64_t batches_of_step) {
+  return (epochs * batches + batches_of_step - 1) / batches_of_step;
+}
+
+// The most steps of a run by the clock, whose preset reads a text only so often.
+std::optional<std::int64_t> most_iters(const Plan& plan, std::int64_t tokens) {
+  const cli::Preset<Options>* const preset = preset_row(plan);
+  const bool limits = preset != nullptr && preset->most_epochs && !plan.call.folder.resumes();
+  if (!limits || tokens == 0) return std::nullopt;
+  const run::OptimizerOptions& o = plan.optimizer;
+  const std::int64_t step = o.batch_size * plan.text.block_size * o.gradient_accumulation_steps;
+  const double steps =
+      *preset->most_epochs * static_cast<double>(tokens) / static_cast<double>(step);
+  return std::max<std::int64_t>(1, std::llround(steps));
+}
+
+void take_text(Plan& plan, const TextFacts& text) {
+  plan.model.vocab_size = text.vocab_size;
+  if (plan.text.tokenizer.empty()) plan.text.tokenizer = text.tokenizer;
+  // The folder keeps a text that cannot be read again.
+  if (plan.text.source().reads_stdin()) plan.text.corpus.clear();
+  if (const auto epochs = plan.epochs.epochs; epochs && text.batches_per_epoch) {
+    plan.optimizer.max_iters =
+        steps_of(*epochs, *text.batches_per_epoch, plan.optimizer.gradient_accumulation_steps);
+    plan.epochs.epochs.reset();
+  }
+  plan.most_iters = most_iters(plan, text.train_tokens);
+}
+
+// The value of --recompute auto, and why it is so. All else of the plan is decided.
+void take_room(Plan& plan, const Facts& facts) {
+  if (plan.extras.recompute != Recompute::automatic || !facts.fits) return;
+  plan.extras.recompute = Recompute::off;
+  const run::MemoryEstimate stored = memory_of(plan);
+  const bool fits = facts.fits(stored);
+  if (!fits) plan.extras.recompute = Recompute::on;
+  plan.recompute_note =
+      fmt::format("{}: without it, a step takes {}{}", fits ? "off" : "on", size_text(stored.total),
+                  facts.room.empty() ? "" : ", and " + facts.room);
 }
 
 }  // namespace
 
-int print_plan(const Options& o) {
-  const nn::DecoderConfig& config = o.model;
-  const run::OptimizerOptions& a = o.optimizer;
-  const auto begin = std::chrono::steady_clock::now();
-  const auto seconds_left = [&] {
-    const auto now = std::chrono::steady_clock::now();
-    return bench::kMostMeasuring - std::chrono::duration<double>(now - begin).count();
-  };
-  const nn::Summary model = nn::summary(config, o.text.block_size);
-  const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
-  const run::MemoryEstimate estimate = print_needs(o, model, tokens);
-  // A run that does not fit has its memory told, but no time: measuring would not fit, either.
-  run::check_memory(estimate, o.call.max_minutes.has_value());
-  print_groups(o);
-  fmt::print("measuring: a step, for at most {:.0f} s\n", bench::kMostMeasuring);
-  std::fflush(stdout);
-  catch_interrupts();
-  const bench::PredictedStep predicted = bench::predicted_step(
-      3 * model.flops() * tokens_of_batch(o), product_of(o), a.precision(), estimate);
-  const double one = predicted.step / static_cast<double>(a.batch_size);
-  if (predicted.making + one > seconds_left()) return print_prediction(o, predicted);
-  reset_peak_memory();
-  bench::TrialOptions how{.recompute = o.extras.recomputes(),
-                          .precision = a.precision(),
-                          .dropout = o.random.rng,
-                          .tuning = o.tuning,
-                          .optimizer = a.rules()};
-  how.loss = o.prefers() ? preference_trial(o) : teacher_trial(o);
-  if (o.tuning.weights) how.params = [&] { return quantized_params(o, FirstAdapters::left_out); };
-  bench::Trial trial(config, a.batch_size, o.text.block_size, how);
-  const auto measured = bench::measured_step(trial, a.batch_size, o.text.block_size, seconds_left);
-  if (!measured) return kInterruptedExitCode;
-  const run::StepParts parts = parts_of(measured->phases, trial);
-  const double step =
-      run::forecast_step(parts, {.batches = a.gradient_accumulation_steps}, {1, 0}).step;
-  const std::string amount =
-      measured->rows == a.batch_size
-          ? fmt::format("{:.0f} MB of tensors at once",
-                        static_cast<double>(memory_stats().peak) / 1e6)
-          : fmt::format("by {} of the {} sequences of a batch", measured->rows, a.batch_size);
-  fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {}\n", step * 1e3, tokens / step,
-             amount);
-  print_run(o, step);
-  if (o.extras.ranks > 1) {
-    print_forecast(o, parts, tokens_of_batch(o), estimate);
+Plan resolve(const Arguments& arguments, const Facts& facts) {
+  const GivenOptions& given = arguments.given;
+  Plan plan(arguments.options);
+  plan.models = facts.models;
+  plan.preset_note = arguments.preset_note;
+  check_together(plan, given);
+  take_own_width(plan, given);
+  take_length_of_run(plan, given);
+  take_folders(plan, given, facts.corpus_is_tokens);
+  take_chat(plan, given);
+  const run::FolderOptions& folder = plan.call.folder;
+  const bool starts = folder.starts_from_model();
+  if (!folder.resumes() && !starts) plan.model.block_size = plan.text.block_size;
+  if (starts) take_start(plan, given);
+  if (facts.models.teacher) plan.teaching.teacher = facts.models.teacher_path;
+  // A preset's decay of tables that the model does not have.
+  if (plan.model.ngrams == 1 && !given.has("--decay")) {
+    std::erase(plan.optimizer.decay, kNgramDecay);
   }
-  return 0;
+  if (plan.extras.plan) take_ranks(plan, given);
+  cli::resolve_shared<Options>(plan, arguments);
+  cli::resolve_dtype(plan.optimizer, facts.faster);
+  if (facts.text) take_text(plan, *facts.text);
+  if (facts.base) plan.tuning.base = *facts.base;
+  if (facts.teacher) plan.teaching.base = *facts.teacher;
+  take_room(plan, facts);
+  return plan;
 }
 
 }  // namespace tapegrad::gpt

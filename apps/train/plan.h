@@ -1,11 +1,63 @@
 #pragma once
 
-#include "tapegrad/apps/train/gpt_options.h"
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tapegrad/apps/train/opened_models.h"
+#include "tapegrad/apps/train/train_options.h"
+#include "tapegrad/run/plan/memory_estimate.h"
 
 namespace tapegrad::gpt {
 
-// train-gpt --plan: prints the memory by kind and the time that a run would take. The time is
-// measured with a few steps on random tokens. Returns the exit code.
-int print_plan(const Options& options);
+// From arguments to the plan of a run.
+
+struct TextFacts {
+  std::int64_t vocab_size = 0;
+  std::string tokenizer = {};     // as --tokenizer would name it, for options that do not
+  std::int64_t train_tokens = 0;  // of texts; 0: unknown, and of conversations
+  std::optional<std::int64_t> batches_per_epoch = {};  // nothing: unknown, and --epochs stays
+};
+
+// What a plan depends on beside the arguments. What is not known yet leaves options open.
+struct Facts {
+  bool corpus_is_tokens = false;  // --corpus names folders of tokens, and nothing else
+  OpenedModels models = {};
+  std::optional<Precision> faster = {};  // for --dtype auto
+  std::optional<TextFacts> text = {};
+  // Fingerprints of the weights that the run starts from, and of its teacher's, where it keeps
+  // them.
+  std::optional<std::string> base = {}, teacher = {};
+  // For --recompute auto, which needs it: true if the machine has room for a step that takes so
+  // much. And the room that it has, for people.
+  std::function<bool(const run::MemoryEstimate&)> fits = {};
+  std::string room = {};
+};
+
+// The options of a run with a value for all that its facts decide, and what else follows from them.
+// Nothing changes it.
+struct Plan : Options {
+  explicit Plan(Options options) : Options(std::move(options)) {}
+
+  OpenedModels models;
+  std::string preset_note;            // what a preset that is sized went by; empty: it is not
+  std::string recompute_note;         // why --recompute auto has chosen so; empty: it has not
+  std::int64_t batches_of_ranks = 1;  // of a step of the processes of --plan
+  std::optional<std::int64_t> most_iters = {};  // that --max-minutes give
+};
+
+// The only way from arguments to a plan. It is pure, but that for --recompute auto it runs a step
+// dry: it reads no text, and of models no weights. UsageError for arguments that contradict each
+// other or the models. More facts make more of a plan: without those of the text it is as much as a
+// call can be refused by, and a text be read.
+Plan resolve(const Arguments& arguments, const Facts& facts);
+
+// The part of it that goes by --init-from PATH: the options of the model and the tokenizer are
+// those of the folder, but for dropout, which may be chosen anew. --block-size is the length in
+// training, and cuts learned positions alone. UsageError for options that contradict them, and for
+// a block size that the model has no positions for.
+void take_start(Plan& plan, const cli::GivenOptions& given);
 
 }  // namespace tapegrad::gpt

@@ -41,7 +41,7 @@ run::SideCosts Program::side_costs() const {
   const TextCosts text(gpt_, std::max(kSampleTokens, kContinuationTokens));
   const double batch = seconds_of([&] {
                          Rng unused(0);
-                         losses_of(1, unused, nullptr);
+                         training_->evaluate(1, unused);
                        }) /
                        2;  // one of each part
   const std::int64_t all =
@@ -52,22 +52,22 @@ run::SideCosts Program::side_costs() const {
   costs.evaluation =
       batch / ranks *
       static_cast<double>(run::evaluation_batches(data_, plan, plan_.evaluation.eval_iters));
-  if (const auto limit = run::evaluation_limit(plan_.passes.final_eval, all)) {
+  if (const auto limit = run::evaluation_limit(plan_.epochs.final_eval, all)) {
     costs.end = batch * static_cast<double>(std::min(all, limit->batches.value_or(all)));
     // See automatic_batches: how many steps there will be is not known yet.
-    if (plan_.passes.final_eval == "auto")
+    if (plan_.epochs.final_eval == "auto")
       costs.end = std::min(costs.end, std::max(2.0, 6 * minutes));
   }
   if (plan_.call.sample) {
     costs.end += static_cast<double>(std::size(kSampleHeadings)) * text.seconds(kSampleTokens);
   }
-  if (const auto interval = plan_.passes.sample_interval) {
+  if (const auto interval = plan_.epochs.sample_interval) {
     costs.each_step = text.seconds(kSampleTokens) / static_cast<double>(*interval);
   }
-  if (continues_prompt() && batches_.per_pass() > 0) {
+  if (continues_prompt() && batches_.per_epoch() > 0) {
     costs.each_step += text.seconds(kContinuationTokens) *
                        static_cast<double>(plan_.optimizer.gradient_accumulation_steps) /
-                       static_cast<double>(batches_.per_pass());
+                       static_cast<double>(batches_.per_epoch());
   }
   return costs;
 }

@@ -107,7 +107,7 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
   };
   const auto loss = [&](const Models& models) {
     const nn::Decoder* const second_model = models.second_model ? &*models.second_model : nullptr;
-    return options.loss ? options.loss(models.trained, second_model, &rng)
+    return options.loss ? options.loss(models.trained, second_model, ids, &rng)
                         : models.trained.loss(ids, ids, &rng);
   };
   MemoryEstimate estimate = nn::measure_step(params, make, loss, kept_by(options.optimizer),

@@ -34,9 +34,11 @@ struct MemoryOptions {
     std::function<nn::Params()> params;
   };
   std::optional<SecondModel> second_model = {};
-  // The loss of a batch; without it, that of a text. `second_model` is null if there is none.
-  std::function<Tensor(const nn::Decoder&, const nn::Decoder* second_model, Rng* dropout)> loss =
-      {};
+  // The loss of a batch of ids (B, T) whose values nobody reads; without it, that of a text.
+  // `second_model` is null if there is none.
+  std::function<Tensor(const nn::Decoder&, const nn::Decoder* second_model, const Tensor& ids,
+                       Rng* dropout)>
+      loss = {};
 };
 
 // For batches of `batch_size` sequences of block_size tokens.

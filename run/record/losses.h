@@ -18,7 +18,7 @@ struct Losses {
   std::vector<std::pair<std::string, double>> val_numbers = {};
 };
 
-// The most numbers that a task may have beside its loss: see Task::beside.
+// The most numbers that a task may have beside its loss: see Objective.
 inline constexpr std::size_t kMostMetrics = 2;
 
 // Seconds of the parts of a step, over all its batches. `other`: passing over the batches of other

@@ -31,7 +31,7 @@ class Report {
 
   struct Step {
     double lr = 0, loss = 0, norm = 0;
-    std::vector<std::pair<std::string, double>> metrics = {};  // see Task
+    std::vector<std::pair<std::string, double>> metrics = {};  // see Objective
     double loss_z = 0, norm_z = 0;                             // of skip_outliers
     bool skipped = false;
     std::int64_t tokens = 0;

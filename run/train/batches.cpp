@@ -7,7 +7,7 @@ using AnyLoader = std::variant<data::Loader, data::EpochLoader, data::PackedBatc
 
 AnyLoader make_loader(const data::Tokens& tokens, const BatchPlan& plan, Rng rng) {
   if (plan.kind == BatchKind::epochs)
-    return data::EpochLoader(tokens, pass_options(plan, true), std::move(rng));
+    return data::EpochLoader(tokens, epoch_options(plan, true), std::move(rng));
   return data::Loader(tokens, plan.batch_size, plan.block_size, std::move(rng));
 }
 
@@ -18,7 +18,7 @@ BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size) {
           text.loss};
 }
 
-data::EpochLoader::Options pass_options(const BatchPlan& plan, bool training) {
+data::EpochLoader::Options epoch_options(const BatchPlan& plan, bool training) {
   return {.batch_size = plan.batch_size,
           .block_size = plan.block_size,
           .stride = plan.stride,
@@ -60,7 +60,7 @@ Rng& Batches::rng() {
   return std::visit([](auto& loader) -> Rng& { return loader.rng(); }, loader_);
 }
 
-int64_t Batches::per_pass() const {
+int64_t Batches::per_epoch() const {
   return std::visit(
       [](const auto& loader) -> int64_t {
         if constexpr (requires { loader.batches_per_epoch(); }) return loader.batches_per_epoch();
@@ -69,7 +69,7 @@ int64_t Batches::per_pass() const {
       loader_);
 }
 
-bool Batches::ended_pass(int64_t batches) const {
+bool Batches::ended_epoch(int64_t batches) const {
   return std::visit(
       [&](const auto& loader) {
         if constexpr (requires { loader.ended_pass(batches); }) return loader.ended_pass(batches);

@@ -14,12 +14,12 @@ namespace tapegrad::run {
 struct BatchPlan {
   BatchKind kind = BatchKind::random;
   std::int64_t batch_size = 12, block_size = 64;
-  std::int64_t stride = 64;                       // of passes
+  std::int64_t stride = 64;                       // of epochs
   data::ChatLoss loss = data::ChatLoss::answers;  // of conversations
 };
 BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size);
 
-// The training batches of a plan: random windows, shuffled passes over all of them, or rows that
+// The training batches of a plan: random windows, shuffled epochs over all of them, or rows that
 // are packed with conversations.
 class Batches {
  public:
@@ -32,10 +32,10 @@ class Batches {
   Rng& rng();
   // How many targets of each of the next batches count, if some do not; else empty.
   std::vector<std::int64_t> counted(std::int64_t batches) const;
-  // Batches of one pass over the text; 0 if they are random.
-  std::int64_t per_pass() const;
-  // True if one of the last `batches` batches ended a pass; never if they are random.
-  bool ended_pass(std::int64_t batches) const;
+  // Batches of one epoch; 0 if they are random.
+  std::int64_t per_epoch() const;
+  // True if one of the last `batches` batches ended an epoch; never if they are random.
+  bool ended_epoch(std::int64_t batches) const;
   std::string state() const;
   void set_state(std::string_view state);
 
@@ -47,7 +47,7 @@ class Batches {
 data::PackedBatches packed_batches(std::shared_ptr<const data::ChatSet> set, const BatchPlan& plan,
                                    bool training, Rng rng);
 
-// How passes over a text are made for training; validation is neither shuffled nor cut short.
-data::EpochLoader::Options pass_options(const BatchPlan& plan, bool training);
+// How an epoch over a text is made for training; validation is neither shuffled nor cut short.
+data::EpochLoader::Options epoch_options(const BatchPlan& plan, bool training);
 
 }  // namespace tapegrad::run

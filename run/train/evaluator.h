@@ -29,7 +29,7 @@ class Evaluator {
   // True if the validation loss is the lowest so far, as `progress` then says. A signal may
   // interrupt it. Error, for people, if a loss is not a number.
   bool evaluate() {
-    auto losses = task_.evaluate();
+    auto losses = task_.objective->evaluate();
     if (!losses) return false;
     if (processes_ != nullptr) agree_on(*losses);
     report_.evaluation(*losses);

@@ -117,7 +117,7 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
     if (task.side_costs) {
       costs.side = task.side_costs();
     } else {
-      costs.side.evaluation = seconds_of([&] { task.evaluate(); });
+      costs.side.evaluation = seconds_of([&] { task.objective->evaluate(); });
     }
     if (interrupted()) return std::nullopt;
   }

@@ -13,18 +13,18 @@
 #include "tapegrad/run/record/step_trace.h"
 #include "tapegrad/run/train/batch_place.h"
 #include "tapegrad/run/train/evaluator.h"
-#include "tapegrad/run/train/resolved_options.h"
 #include "tapegrad/run/train/saver.h"
 #include "tapegrad/run/train/start_checks.h"
+#include "tapegrad/run/train/train_plan.h"
 #include "tapegrad/run/train/updater.h"
 
 namespace tapegrad::run {
 namespace {
 
-RunHeader about_of(const Task& task, const ResolvedOptions& settled) {
+RunHeader about_of(const Task& task, const TrainPlan& plan) {
   RunHeader about = task.about;
-  about.minutes = settled.minutes;
-  about.minutes_reason = settled.minutes_reason;
+  about.minutes = plan.minutes;
+  about.minutes_reason = plan.minutes_reason;
   return about;
 }
 
@@ -154,8 +154,9 @@ class Trainer {
         }
       }
       if (ends || saver_.due()) saver_.save();
-      if (at_.iteration > 0 && speaks() && task_.at_step) task_.at_step(report_);
-      if (at_.iteration > begin_ && speaks() && task_.after_step) task_.after_step(report_);
+      if (at_.iteration > 0 && speaks() && task_.after_step) {
+        task_.after_step(report_, /*made=*/at_.iteration > begin_);
+      }
       if (ends || interrupted()) break;
       const Report::Step made =
           batches_.step([this] { return trace_.run([this] { return step(); }); });
@@ -234,9 +235,15 @@ class Trainer {
 }  // namespace
 
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
-  const std::optional<const ResolvedOptions> decided = resolved(options, task, folder);
-  if (!decided) return false;
-  return Trainer(task, folder, decided->options, about_of(task, *decided)).run();
+  TrainFacts facts;
+  if (folder.resumes()) facts.steps_made = folder.first_step();
+  TrainPlan plan = resolve(options, facts, folder.path());
+  if (options.time) {
+    facts.fitting = fit_steps(task, options, folder.processes());
+    if (!facts.fitting) return false;
+    plan = resolve(options, facts, folder.path());
+  }
+  return Trainer(task, folder, plan.options, about_of(task, plan)).run();
 }
 
 }  // namespace tapegrad::run

@@ -1,30 +1,20 @@
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/options/options.h"
 #include "tapegrad/run/record/header_lines.h"
 #include "tapegrad/run/record/losses.h"
+#include "tapegrad/run/train/objective.h"
 
 namespace tapegrad::run {
 
 class Report;
-
-// The loss of one batch: a scalar that a tape records, and how many tokens (or other units) the
-// batch has, for the rate that iter lines tell; and numbers beside it.
-struct Loss {
-  Loss(Tensor loss, std::int64_t count = 0)  // NOLINT: a Tensor is one
-      : value(std::move(loss)), tokens(count) {}
-  Tensor value;
-  std::int64_t tokens;
-  std::array<double, kMostMetrics> metrics = {};  // see Task
-};
 
 // Seconds that a run takes beside its steps.
 struct SideCosts {
@@ -33,8 +23,8 @@ struct SideCosts {
   double end = 0;         // of finish
 };
 
-// A task of training. The model, its data and its loss are the caller's; the task says how the loop
-// reaches them. All that it refers to must live as long as train() runs.
+// A task of training: parameters, batches and an objective. All that it refers to must live as long
+// as train() runs.
 //
 //   run::RunFolder folder = run::RunFolder::open({.out_dir = "runs/moons"}, "moons");
 //   const nn::Params params = folder.params(rng);
@@ -42,27 +32,15 @@ struct SideCosts {
 //   Points points(…);
 //   run::train({.params = params,
 //               .batches = points,
-//               .loss = [&] { auto [x, y] = points.next(); return cross_entropy(model(x), y); },
-//               .evaluate = [&] { return run::Losses{…}; }},
+//               .objective = run::objective_of(
+//                   [&] { auto [x, y] = points.next(); return cross_entropy(model(x), y); },
+//                   [&] { return run::Losses{…}; })},
 //              folder, {.optimizer = {.max_iters = 500}});
 struct Task {
   nn::Params params;
   // The source of the batches: a checkpoint saves its state.
   Resumable batches;
-  // The loss of the next batch. A tape that lives around the call records it.
-  std::function<Loss()> loss;
-  // Passes over a batch of another process: draws the random numbers that loss() would draw.
-  // Without it, loss() is called in a DryRun.
-  std::function<void()> skip_batch = {};
-  // How many targets of each of the next batches count, where that differs: a step's loss is then
-  // the mean over all of its targets that count, whichever batch they are in. Empty: batches count
-  // the same.
-  std::function<std::vector<std::int64_t>(std::int64_t batches)> counted = {};
-  // The names of numbers beside the loss in iter lines and metrics.jsonl, such as
-  // "reward_margin": means over a batch, as the loss is.
-  std::vector<std::string> metrics = {};
-  // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
-  std::function<std::optional<Losses>()> evaluate;
+  std::shared_ptr<Objective> objective;
   // The generator that the model's dropout draws from, if it is not the batches' own.
   Rng* dropout = nullptr;
   // config.json: its format, and its sections beside those of TrainOptions. A run that is resumed
@@ -70,11 +48,9 @@ struct Task {
   Config config = {.format = "tapegrad-task", .sections = {}};
   // Writes what the model needs beside its parameters, such as a tokenizer.
   std::function<void(const std::filesystem::path& folder)> write_files = {};
-  // After each step that is made here, and its evaluation if there is one.
-  std::function<void(Report&)> after_step = {};
-  // Runs when after_step does and, in a resumed run, at the step of its checkpoint once more:
-  // metrics.jsonl then has only what came before that step.
-  std::function<void(Report&)> at_step = {};
+  // After each step, and its evaluation if there is one; in a resumed run also at the step of its
+  // checkpoint, which is not `made` here: metrics.jsonl then has only what came before that step.
+  std::function<void(Report&, bool made)> after_step = {};
   // At the end of a run that no signal has stopped: a last evaluation, samples.
   std::function<void(Report&)> finish = {};
   // Measures a small part of each. It may draw from the generators. Without it, one evaluation is

@@ -4,7 +4,6 @@
 
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/tape.h"
-#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/train/in_order.h"
@@ -19,13 +18,6 @@ double seconds_of_part(const char* name, const Work& work) {
     const ProfiledPart part(name);
     work();
   });
-}
-
-// Draws what the next batch would, and computes nothing.
-void skip_batch(const Task& task) {
-  if (task.skip_batch) return task.skip_batch();
-  const DryRun dry(DryRun::Draws::made);
-  task.loss();
 }
 
 }  // namespace
@@ -43,8 +35,7 @@ Updater::Updater(const Task& task, const OptimizerOptions& options, optim::Gradi
 
 // The share of each of a step's batches in its loss.
 std::vector<double> Updater::shares() const {
-  const std::vector<std::int64_t> counted =
-      task_.counted ? task_.counted(batches_) : std::vector<std::int64_t>();
+  const std::vector<std::int64_t> counted = task_.objective->counted(batches_);
   if (counted.empty()) {
     return std::vector<double>(static_cast<std::size_t>(batches_),
                                1.0 / static_cast<double>(batches_));
@@ -68,7 +59,7 @@ std::vector<Updater::BatchLoss> Updater::add_gradients(const std::vector<double>
     next += static_cast<std::size_t>(ranks);
     Tape tape({.check_finite = check_finite_, .names = task_.params.tensors()});
     std::optional<Loss> loss;
-    times.forward += seconds_of_part("forward", [&] { loss = task_.loss(); });
+    times.forward += seconds_of_part("forward", [&] { loss = task_.objective->loss(); });
     times.backward += seconds_of_part("backward", [&] {
       const Tensor seed = Tensor::scalar(share, loss->value.dtype());
       tape.backward(loss->value, {.seeds = {seed}, .take = take});
@@ -77,9 +68,9 @@ std::vector<Updater::BatchLoss> Updater::add_gradients(const std::vector<double>
   };
   for (std::int64_t first = 0; first < batches_; first += ranks) {
     const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches_ - first));
-    for (int r = 0; r < std::min(rank, active); ++r) skip_batch(task_);
+    for (int r = 0; r < std::min(rank, active); ++r) task_.objective->skip_batch();
     sync_.round(active, backward);
-    for (int r = rank + 1; r < active; ++r) skip_batch(task_);
+    for (int r = rank + 1; r < active; ++r) task_.objective->skip_batch();
   }
   return own;
 }
@@ -103,7 +94,7 @@ Report::Step Updater::step(double lr, Progress& progress, LayerStats* stats) {
   step.norm = clipping.norm;
   const std::vector<BatchLoss> all =
       in_order(std::move(own), static_cast<std::size_t>(batches_), processes_);
-  for (const std::string& name : task_.metrics) step.metrics.emplace_back(name, 0.0);
+  for (const std::string& name : task_.objective->metrics()) step.metrics.emplace_back(name, 0.0);
   for (std::size_t i = 0; i < all.size(); ++i) {
     step.loss += shares[i] * all[i].loss;
     step.tokens += all[i].tokens;

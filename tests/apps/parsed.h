@@ -1,27 +1,29 @@
 #pragma once
 
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
-#include "tapegrad/apps/train/gpt_training.h"
+#include "tapegrad/apps/train/training.h"
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"
 
-// The way from the arguments of a training program to its options, in this process: nothing is
+// The way from the arguments of a training program to its plan, in this process: nothing is
 // started, and no text is read.
 
-template <class Options>
-std::optional<Options> parsed_by(const tapegrad::cli::TrainingProgram<Options>& program,
-                                 const std::string& name, const Args& args) {
+template <class Parse>
+auto parsed_by(const Parse& parse, const std::string& name, const Args& args) {
   std::vector<const char*> argv = {name.c_str()};
   for (const std::string& arg : args) argv.push_back(arg.c_str());
-  return tapegrad::cli::parse(program, {name, static_cast<int>(argv.size()), argv.data()});
+  return parse(tapegrad::cli::Call{name, static_cast<int>(argv.size()), argv.data()}).value();
 }
 
-inline tapegrad::gpt::Options parsed(const Args& args) {
-  return parsed_by(tapegrad::gpt::training(), "train-gpt", args).value();
+inline tapegrad::gpt::ParsedCall parsed_call(const Args& args) {
+  return parsed_by([](const auto& call) { return tapegrad::gpt::parse(call); }, "train-gpt", args);
 }
+inline tapegrad::gpt::Plan parsed(const Args& args) { return parsed_call(args).plan; }
 
 inline tapegrad::seq2seq::Options parsed_pairs(const Args& args) {
-  return parsed_by(tapegrad::seq2seq::training(), "train-seq2seq", args).value();
+  return parsed_by([](const auto& call) { return tapegrad::seq2seq::parse(call); }, "train-seq2seq",
+                   args)
+      .plan;
 }
 
 // Checks that such a call fails as main() would tell it: with that exit code, and a message that
@@ -35,7 +37,7 @@ inline void check_fails(const std::function<void()>& call, int code, const std::
   CHECK_THAT(outcome.error, ContainsSubstring(text));
 }
 
-// Arguments from which no options come.
+// Arguments from which no plan comes.
 inline void check_unparsed(const Args& args, int code, const std::string& text) {
   check_fails([&] { parsed(args); }, code, text);
 }

@@ -2,7 +2,7 @@
 // is accepted must be the same when it is written and read again.
 
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
-#include "tapegrad/apps/train/gpt_training.h"
+#include "tapegrad/apps/train/training.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;
@@ -14,7 +14,7 @@ bool reads(const cli::TrainingProgram<Options>& program) {
   return fuzz::accepts("config.json", [&] {
     const auto taken = [&] {
       const Options o = cli::options_of_run(program, fuzz::folder());
-      static_cast<void>(cli::settled_config(program, o));
+      static_cast<void>(cli::comparable_config(program, o));
       static_cast<void>(program.product(o));
       return run::config_of(o, program.format);
     };

@@ -1,7 +1,7 @@
 // Command lines of the training programs: an argument on each line of the input.
 
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
-#include "tapegrad/apps/train/gpt_training.h"
+#include "tapegrad/apps/train/training.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;
@@ -21,9 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int argc = static_cast<int>(argv.size());
   fuzz::accepts("", [&] {
     if (data[0] % 2 == 1) {
-      cli::parse(seq2seq::training(), {"program", argc, argv.data()});
+      seq2seq::parse({"program", argc, argv.data()});
     } else {
-      cli::parse(gpt::training(), {"program", argc, argv.data()});
+      gpt::parse({"program", argc, argv.data()});
     }
   });
   return 0;

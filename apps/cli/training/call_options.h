@@ -18,11 +18,6 @@ struct CallOptions {
   std::optional<int> serve;  // the port of the page
   int talk_port = 0;         // of the model that it opens to talk to; 0: any that is free
   bool tensorboard = false;
-  // No options: max_minutes give no more steps than for so many passes over the text, which are so
-  // many steps once it is read.
-  std::optional<double> most_epochs = {};
-  std::optional<std::int64_t> most_iters = {};
-  bool next_port = false;  // no option: the page may take the next free port, as none was given
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {

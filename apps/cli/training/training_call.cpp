@@ -46,11 +46,11 @@ void write_report_of_failure(const std::filesystem::path& folder) {
 }
 
 // The page of --serve. Nothing if there is none, and on ranks other than 0.
-std::unique_ptr<watch::Server> serve(const CallOptions& o, const std::filesystem::path& run,
-                                     const Processes& processes) {
+std::unique_ptr<watch::Server> serve(const CallOptions& o, bool or_next_port,
+                                     const std::filesystem::path& run, const Processes& processes) {
   if (!o.serve || processes.rank() != 0) return nullptr;
   auto page = std::make_unique<watch::Server>(watch::ServerOptions{
-      .runs = {run}, .port = *o.serve, .or_next_port = o.next_port, .talk_port = o.talk_port});
+      .runs = {run}, .port = *o.serve, .or_next_port = or_next_port, .talk_port = o.talk_port});
   for (const std::string& note : page->notes()) print_error(note + "\n");
   fmt::print("page: {}\n", page->url());
   std::fflush(stdout);
@@ -82,14 +82,14 @@ void write_events(const CallOptions& o, run::RunFolder& folder) {
 }  // namespace
 
 TrainingCall::TrainingCall(const Call& call, Processes& processes, const CallOptions& options,
-                           const run::OptimizerOptions& optimizer, const std::string& preset,
-                           const Texts& texts)
+                           bool gives_port, const run::OptimizerOptions& optimizer,
+                           const std::string& preset, const Texts& texts)
     : call_(call),
       processes_(processes),
       options_(options),
       folder_(run::RunFolder::open(options.folder, preset, named(texts), &processes)) {
   check_steps_left(optimizer, folder_);
-  page_ = serve(options_, folder_.path(), processes);
+  page_ = serve(options_, !gives_port, folder_.path(), processes);
   write_events(options_, folder_);
 }
 

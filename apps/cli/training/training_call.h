@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tapegrad/apps/cli/command.h"
+#include "tapegrad/apps/cli/training/call_arguments.h"
 #include "tapegrad/apps/cli/training/call_options.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/train/train.h"
@@ -25,13 +26,15 @@ class TrainingCall {
   using Texts = std::vector<std::pair<const char*, const std::vector<std::string>*>>;
 
   // Opens the folder of the run, before any text is read. UsageError if no step is left to make.
-  // The call and the processes must live as long as this.
-  TrainingCall(const Call& call, Processes& processes, const CallOptions& options,
+  // The page may have the next free port unless the call gives one. The call and the processes must
+  // live as long as this.
+  TrainingCall(const Call& call, Processes& processes, const CallOptions& options, bool gives_port,
                const run::OptimizerOptions& optimizer, const std::string& preset,
                const Texts& texts);
-  template <class Options>
-  TrainingCall(const Call& call, Processes& processes, const Options& o)
-      : TrainingCall(call, processes, o.call, o.optimizer, o.text.preset, Options::texts(o)) {}
+  template <class Plan>
+  TrainingCall(const Call& call, Processes& processes, const GivenOptions& given, const Plan& plan)
+      : TrainingCall(call, processes, plan.call, given.has_value("--serve"), plan.optimizer,
+                     plan.text.preset, Plan::texts(plan)) {}
   ~TrainingCall();
 
   run::RunFolder& folder() { return folder_; }

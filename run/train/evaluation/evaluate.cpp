@@ -69,7 +69,7 @@ double mean_of_packed(const nn::Decoder& gpt, const std::shared_ptr<const data::
 // The mean over the first batches of a new pass, whose order is drawn from `rng`.
 double mean_of_pass(const nn::Decoder& gpt, const data::Tokens& tokens, const BatchPlan& plan,
                     bool training, std::int64_t batches, Rng& rng, Processes* processes) {
-  data::EpochLoader loader(tokens, pass_options(plan, training), rng);
+  data::EpochLoader loader(tokens, epoch_options(plan, training), rng);
   const double mean =
       mean_loss(gpt, loader, std::min(batches, loader.batches_per_epoch()), processes);
   rng = loader.rng();
@@ -121,7 +121,7 @@ std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std
   }
   if (plan.kind != BatchKind::epochs) return 2 * batches;
   const auto of = [&](const data::Tokens& tokens, bool training) {
-    const data::EpochLoader loader(tokens, pass_options(plan, training), Rng(0));
+    const data::EpochLoader loader(tokens, epoch_options(plan, training), Rng(0));
     return std::min(batches, loader.batches_per_epoch());
   };
   return of(data.train, true) + of(data.val, false);

@@ -1,6 +1,6 @@
 // The arguments of a training program that resumes a run.
 
-#include "tapegrad/apps/cli/training/training_program.h"
+#include "tapegrad/apps/cli/training/call_arguments.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
@@ -52,18 +52,22 @@ const std::vector<cli::Preset<Options>>& list() {
   return presets;
 }
 
-const cli::TrainingProgram<Options> kProgram{
-    .summary = "A test.",
-    .format = "test",
-    .presets = list(),
-    .describe = [](cli::CommandLine&) {},
-    .adjusted = [](const Options& given, const auto&) { return given; },
-    .check_patterns = [](const Options&) {},
-    .product = [](const Options&) { return Product{}; }};
+const cli::TrainingProgram<Options> kProgram{.summary = "A test.",
+                                             .format = "test",
+                                             .presets = list(),
+                                             .describe = [](cli::CommandLine&) {},
+                                             .check_patterns = [](const Options&) {},
+                                             .product = [](const Options&) { return Product{}; }};
 
 std::optional<Options> parsed(std::vector<const char*> args, int ranks = 1) {
   args.insert(args.begin(), "test");
-  return cli::parse(kProgram, {"test", static_cast<int>(args.size()), args.data()}, ranks);
+  const auto arguments =
+      cli::read_arguments(kProgram, {"test", static_cast<int>(args.size()), args.data()}, ranks);
+  if (!arguments) return std::nullopt;
+  Options plan = arguments->options;
+  cli::resolve_shared(plan, *arguments);
+  cli::check_plan(kProgram, *arguments, plan);
+  return plan;
 }
 
 // The options of a call that resumes a run whose config.json lacks `late`.

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "tapegrad/apps/train/gpt_options.h"
+#include "tapegrad/apps/train/train_options.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/corpus.h"

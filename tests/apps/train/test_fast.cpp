@@ -1,7 +1,7 @@
 // The preset `fast`: what it goes by, and that what it chooses is a run.
 
+#include "tapegrad/apps/train/facts.h"
 #include "tapegrad/apps/train/fast.h"
-#include "tapegrad/apps/train/gpt_facts.h"
 #include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"
@@ -81,10 +81,16 @@ TEST_CASE("fast: a short text is read in characters, and not more often than it 
   CHECK(brief.model.dropout == 0);
   CHECK(most.model.dropout == 0.1);
   // The steps follow when the text is read.
-  gpt::Options said = most;
-  said.optimizer.batch_size = 3, said.text.block_size = 100;
-  CHECK(gpt::resolve(said, {.vocab_size = 31, .train_tokens = 90'000}).call.most_iters == 6000);
-  CHECK_FALSE(gpt::resolve(said, {.vocab_size = 31}).call.most_iters);
+  gpt::Arguments arguments =
+      parsed_call({"--preset", "fast", "--gflops", "1", "--batch-size", "3", "--block-size", "100"})
+          .arguments;
+  const auto most_iters = [&](gpt::TextFacts text) {
+    return gpt::resolve(arguments, {.text = text}).most_iters;
+  };
+  CHECK(most_iters({.vocab_size = 31, .train_tokens = 90'000}) == 6000);
+  CHECK_FALSE(most_iters({.vocab_size = 31}));
+  arguments.options.text.preset = "char-cpu";
+  CHECK_FALSE(most_iters({.vocab_size = 31, .train_tokens = 90'000}));
 }
 
 TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace what it chooses",
@@ -96,15 +102,14 @@ TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace
     std::vector<const char*> argv = {"train-gpt"};
     for (const std::string& arg : args) argv.push_back(arg.c_str());
     const cli::Call call{"train-gpt", static_cast<int>(argv.size()), argv.data()};
-    return cli::parse(gpt::training(), call, 1, [=](const Product&) { return rate; }).value();
+    return gpt::parse(call, 1, [=](const Product&) { return rate; }).value().plan;
   };
-  const gpt::Options slow = with_rate(1e9, {"--max-minutes", "1"});
+  const gpt::Plan slow = with_rate(1e9, {"--max-minutes", "1"});
   const gpt::Options night = with_rate(1e12, {"--max-minutes", "480"});
   CHECK(slow.model.n_embd < night.model.n_embd);
   CHECK(slow.call.max_minutes == 1);
   CHECK(slow.text.preset == "fast");
-  CHECK_THAT(slow.extras.recipe_note,
-             ContainsSubstring("for 2.0 MB of text and 1:00 min at 1 GFLOP/s"));
+  CHECK_THAT(slow.preset_note, ContainsSubstring("for 2.0 MB of text and 1:00 min at 1 GFLOP/s"));
   CHECK(with_rate(1e9, {}).call.max_minutes == 2);
   check_unparsed({"--preset", "fast", text, "--max-iters", "7"}, 2,
                  "--preset fast goes by --max-minutes, and not by --max-iters");
@@ -192,7 +197,7 @@ TEST_CASE("--gflops stands for the machine's rate", "[fast]") {
   const gpt::Options rapid =
       parsed({"--preset", "fast", text, "--gflops", "1000", "--max-minutes", "480"});
   CHECK(slow.model.n_embd < rapid.model.n_embd);
-  CHECK_THAT(slow.extras.recipe_note, ContainsSubstring("2:00 min at 1 GFLOP/s"));
+  CHECK_THAT(slow.preset_note, ContainsSubstring("2:00 min at 1 GFLOP/s"));
   const int threads = num_threads();  // of a sweep that only reads the options of its runs
   set_num_threads(3);
   parsed({"--preset", "fast", text, "--gflops", "1", "--threads", "1"});

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tapegrad/apps/train/gpt_facts.h"
+#include "tapegrad/apps/train/facts.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
@@ -308,8 +308,9 @@ TEST_CASE("--summary prints the model's layers and trains nothing", "[train-gpt]
   CHECK(fs::is_empty(folder.path()));
   CHECK_THAT(printed.out, ContainsSubstring("124,439,808 parameters"));
   const auto summary = [&](const Args& args) {
-    const gpt::Options said = parsed(args);
-    const gpt::Options plan = gpt::resolve(said, gpt::facts_without_text(said));
+    const gpt::ParsedCall call = parsed_call(args);
+    const gpt::Plan plan =
+        gpt::resolve(call.arguments, gpt::with_vocabulary(call.facts, call.plan));
     return nn::summary(plan.model, plan.text.block_size).str();
   };
   CHECK(summary(gpt2) == printed.out);

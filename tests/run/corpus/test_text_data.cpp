@@ -103,7 +103,7 @@ TEST_CASE("batches go on where their state was taken, random or in passes", "[te
   for (int i = 0; i < 20; ++i) batches.next();
   again.set_state(batches.state());
   for (int i = 0; i < 20; ++i) CHECK(batches.next().inputs == again.next().inputs);
-  CHECK((batches.per_pass() > 0) == (kind == run::BatchKind::epochs));
+  CHECK((batches.per_epoch() > 0) == (kind == run::BatchKind::epochs));
 }
 
 TEST_CASE("one call makes of a run's paths the tokens that its steps make", "[text_data]") {

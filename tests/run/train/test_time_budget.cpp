@@ -32,17 +32,16 @@ struct SlowTask {
   run::Task task() {
     return {.params = params,
             .batches = numbers,
-            .loss =
+            .objective = run::objective_of(
                 [this] {
                   std::this_thread::sleep_for(std::chrono::milliseconds(2));
                   dropout.randint(10);
                   return run::Loss(mse_loss(line(numbers.next()), numbers.next()));
                 },
-            .evaluate =
                 [this] {
                   numbers.next();
                   return run::Losses{};
-                },
+                }),
             .dropout = &dropout};
   }
   std::vector<float> weights() const {

@@ -58,13 +58,13 @@ struct Lesson {
     const run::Task task = {
         .params = params,
         .batches = numbers,
-        .loss = [&] { return run::Loss(loss(numbers.next()) * (breaks ? std::nan("") : 1.0)); },
-        .evaluate =
+        .objective = run::objective_of(
+            [&] { return run::Loss(loss(numbers.next()) * (breaks ? std::nan("") : 1.0)); },
             [&] {
               const double value =
                   loss(draws_in_evaluation ? numbers.next() : Numbers().next()).item();
               return run::Losses{.train = value, .val = value};
-            },
+            }),
         .config = {.format = "lesson", .sections = {section}},
     };
     optim::OptimizerSettings settings = run::OptimizerOptions::default_settings();

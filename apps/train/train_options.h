@@ -1,14 +1,13 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tapegrad/apps/cli/training/training_program.h"
+#include "tapegrad/apps/cli/training/call_arguments.h"
 #include "tapegrad/nn/decoder.h"
-#include "tapegrad/run/models/model.h"
+#include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/options/tuning.h"
 #include "tapegrad/run/plan/step_forecast.h"
 #include "tapegrad/run/train/batches.h"
@@ -37,12 +36,9 @@ inline std::span<const std::string_view> names_of(Destination) { return kDestina
 struct CallExtras {
   bool summary = false, plan = false, eval_only = false;
   Recompute recompute = Recompute::off;
-  std::string recompute_note;    // no option: why it was chosen, if it was `automatic`
-  std::optional<double> gflops;  // of matrix products, for --preset fast
+  std::optional<double> gflops;                     // of matrix products, for --preset fast
   Destination destination = Destination::tapegrad;  // --for
-  std::string recipe_note;                          // no option: what --preset fast went by
   std::int64_t ranks = 1;
-  std::int64_t batches_of_ranks = 1;  // no option: gradient_accumulation_steps of so many processes
   std::string bandwidth = "10Gbit", latency = "50us";
 
   bool recomputes() const { return recompute == Recompute::on; }
@@ -80,7 +76,7 @@ struct InitOptions {
   }
 };
 
-struct PassOptions {
+struct EpochOptions {
   std::optional<std::int64_t> epochs = {};  // becomes max_iters when the text is known
   std::optional<std::int64_t> sample_interval = {};
   std::string sample_prompt;        // empty: no samples after passes
@@ -115,15 +111,11 @@ struct Options {
   run::TeacherOptions teaching;
   run::OptimizerOptions optimizer;
   run::EvaluationOptions evaluation;
-  PassOptions passes;
-  // Not an option itself: the model that the run starts from. See with_initial_model().
-  std::shared_ptr<const run::OpenedModel> start;
-  std::shared_ptr<const TensorSource> first_adapters;  // of --adapter
-  std::shared_ptr<const run::OpenedModel> teacher;     // of --teacher
+  EpochOptions epochs;
 
   void validate() const;
   // The same options with a value for each that stands for one without being given.
-  Options settled() const;
+  Options with_defaults() const;
   bool prefers() const { return !text.preferences.empty(); }
   // True if a frozen copy of the weights that the run starts from runs beside the model.
   bool copies_start() const { return prefers() && preference.has_reference() && !tuning.lora_rank; }
@@ -152,15 +144,10 @@ struct Options {
     t.section("teaching", "Fine-tuning", Lasting::model, o.teaching);
     t.section("optimizer", "Optimisation", Lasting::run, o.optimizer);
     t.section("evaluation", "Evaluation and output", Lasting::run, o.evaluation);
-    t.section("passes", "Evaluation and output", Lasting::run, o.passes);
+    t.section("passes", "Evaluation and output", Lasting::run, o.epochs);
   }
 };
 
-const std::vector<cli::Preset<Options>>& presets();
-
-// The parts that docs/recipes.md finds to pay, with Muon at the rate for the model's width.
-void set_fast_parts(Options& options);
-// The same without parts that other programs lack: a Llama.
-void set_exportable_parts(Options& options);
+using Arguments = cli::Arguments<Options>;
 
 }  // namespace tapegrad::gpt

@@ -1,42 +1,23 @@
-#include "tapegrad/apps/train/gpt_training.h"
+#include "tapegrad/apps/train/training.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/cli/training/training_call.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
-#include "tapegrad/apps/train/fast.h"
-#include "tapegrad/apps/train/gpt_facts.h"
+#include "tapegrad/apps/train/facts.h"
 #include "tapegrad/apps/train/gpt_program.h"
-#include "tapegrad/apps/train/gpt_teacher.h"
 #include "tapegrad/apps/train/gpt_text.h"
 #include "tapegrad/apps/train/init_from.h"
-#include "tapegrad/apps/train/plan.h"
+#include "tapegrad/apps/train/presets.h"
+#include "tapegrad/apps/train/print_plan.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/corpus/mixture.h"
-#include "tapegrad/run/corpus/token_folder.h"
 #include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad::gpt {
 namespace {
-
-// --corpus may name folders of --data, also in place of those that a run has kept. Their tokenizer
-// is that of the folders, whatever the preset has.
-run::TextOptions with_folders(run::TextOptions text, bool resumes, const cli::CommandLine& cli) {
-  const auto is_folder = [](const std::string& path) {
-    return run::is_token_folder(run::weighted_file(path).path);
-  };
-  cli::as_usage([&] {
-    if (cli.given("--data") || text.corpus.empty()) return;
-    if (!std::all_of(text.corpus.begin(), text.corpus.end(), is_folder)) return;
-    text.data = std::exchange(text.corpus, {});
-  });
-  if (!text.data.empty() && !resumes && !cli.given("--tokenizer")) text.tokenizer.clear();
-  return text;
-}
 
 // --eval-only of conversations.
 int print_chat_evaluation(const Options& stored, const run::TextModel& model, const run::Text& text,
@@ -57,36 +38,15 @@ int print_chat_evaluation(const Options& stored, const run::TextModel& model, co
   return interrupted() ? kInterruptedExitCode : 0;
 }
 
-// Batches of conversations are packed, whatever the preset has. A new tokenizer must have tokens
-// beside characters.
-run::TextOptions with_chat(run::TextOptions text, const run::FolderOptions& folder,
-                           const cli::CommandLine& cli) {
-  if (!text.learns_chat() || folder.resumes()) return text;
-  if (!cli.given("--batches")) text.batches = run::BatchKind::packed;
-  if (!cli.given("--stride")) text.stride.reset();
-  if (folder.starts_from_model()) return text;
-  if (!text.preferences.empty()) {
-    cli::usage_error(
-        "--preferences needs --init-from PATH, a model that answers already: a run folder, or a "
-        "model of another program");
-  }
-  if (text.chat.empty() || text.tokenizer != "char") return text;
-  cli::usage_error(
-      "--chat needs a tokenizer with special tokens: --tokenizer bpe:N (such as bpe:2048), gpt2 or "
-      "the path of a tokenizer.json; or a model that has one: --init-from PATH");
-}
-
 // --eval-only.
-int print_evaluation(const Options& o) {
-  const run::FolderOptions& folder = o.call.folder;
+int print_evaluation(const run::FolderOptions& folder, const std::string& final_eval) {
   if (folder.out_dir.empty()) cli::usage_error("--eval-only needs --out-dir: the folder of a run");
   const run::TextModel model = run::load(folder.out_dir);
   Options stored;
   const std::filesystem::path path = std::filesystem::path(folder.out_dir) / run::kConfigFile;
   run::read_options(path, run::read_config(path, run::kGPTFormat), stored);
   const run::Text text = run::text_of_run(folder.out_dir, run::kGPTFormat, stored.text.source());
-  const auto limit =
-      run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 1);
+  const auto limit = run::evaluation_limit(final_eval == "auto" ? "all" : final_eval, 1);
   if (!limit) cli::usage_error("--eval-only and --final-eval none leave nothing to do");
   if (stored.prefers()) {
     cli::usage_error(
@@ -170,74 +130,34 @@ void describe(cli::CommandLine& cli) {
       "adapters beside weights that stay as short as the file has them");
 }
 
-Options adjusted(const Options& given, const cli::CommandLine& cli) {
-  Options o = with_own_width(given, cli);
-  if (cli.given("--epochs") && cli.given("--max-iters")) {
-    cli::usage_error("--epochs and --max-iters exclude each other");
-  }
-  if (cli.given("--epochs") && cli.given("--max-minutes")) {
-    cli::usage_error("--epochs and --max-minutes exclude each other");
-  }
-  const run::FolderOptions& folder = o.call.folder;
-  if (cli.given("--epochs")) {
-    o.call.max_minutes.reset();
-    const bool free = !cli.given("--batches") && !folder.resumes();
-    if (free) o.text.batches = run::BatchKind::epochs;
-  }
-  if (cli.given("--gflops") && o.text.preset != "fast") {
-    cli::usage_error("--gflops is for --preset fast, which chooses a size by it");
-  }
-  if (cli.given("--for") && o.text.preset != "fast") {
-    cli::usage_error("--for is for --preset fast, which chooses parts by it");
-  }
-  for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
-    if (o.extras.plan || !cli.given(option)) continue;
-    cli::usage_error("{} is for --plan: `mpirun -n 4 {} …` starts four processes", option,
-                     cli::program_path("tapegrad train"));
-  }
-  if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
-  o.text = with_folders(o.text, folder.resumes(), cli);
-  o.text = with_chat(o.text, folder, cli);
-  if (!folder.resumes() && !folder.starts_from_model()) o.model.block_size = o.text.block_size;
-  o = with_teacher(with_initial_model(o, cli));
-  // A preset's decay of tables that the model does not have.
-  if (o.model.ngrams == 1 && !cli.given("--decay")) {
-    std::erase_if(o.optimizer.decay, [](const auto& rule) { return rule.starts_with("ngrams"); });
-  }
-  if (o.extras.plan) {
-    o.extras.batches_of_ranks =
-        cli::batches_of_ranks(o.optimizer.gradient_accumulation_steps, folder.resumes(),
-                              o.text.corpus, cli, static_cast<int>(o.extras.ranks));
-  }
-  return o;
-}
-
 // --plan or the like, instead of training: the exit code.
-std::optional<int> run_other_mode(const Options& said) {
-  if (said.extras.eval_only) return print_evaluation(said);
-  if (!said.extras.summary && !said.extras.plan) return std::nullopt;
-  const Options plan = resolve(said, facts_without_text(said));
+std::optional<int> run_other_mode(const ParsedCall& call) {
+  const CallExtras& extras = call.plan.extras;
+  if (extras.eval_only) return print_evaluation(call.plan.call.folder, call.plan.epochs.final_eval);
+  if (!extras.summary && !extras.plan) return std::nullopt;
+  const Plan plan = resolve(call.arguments, with_vocabulary(call.facts, call.plan));
   if (plan.extras.plan) return print_plan(plan);
   fmt::print("{}", nn::summary(plan.model, plan.text.block_size).str());
   return 0;
 }
 
-run::LearntText read_text(const Options& said, const run::RunFolder& folder) {
-  const run::FolderOptions& from = said.call.folder;
-  const std::optional<data::Tokenizer> tokenizer = given_tokenizer(said);
+run::LearntText read_text(const Plan& plan, const run::RunFolder& folder) {
+  const run::FolderOptions& from = plan.call.folder;
+  const std::optional<data::Tokenizer> tokenizer = given_tokenizer(from, plan.models);
   std::optional<data::ChatTemplate> chat_template;
-  if (tokenizer && said.text.learns_chat()) {
-    chat_template = run::chat_template_of(given_settings(said), *tokenizer);
+  if (tokenizer && plan.text.learns_chat()) {
+    chat_template =
+        run::chat_template_of(given_settings(from, plan.models, plan.model.block_size), *tokenizer);
   }
   run::LearntText learnt = run::text_data_of(
-      said.text, {.folder = folder,
+      plan.text, {.folder = folder,
                   .format = run::kGPTFormat,
                   .own_text = default_text,
                   .tokenizer = tokenizer,
                   .tokenizer_of = folder.resumes() ? from.out_dir : from.init_from,
                   .chat_template = chat_template,
-                  .seed = said.random.seed});
-  print_notes(said, learnt);
+                  .seed = plan.random.seed});
+  print_notes(plan, learnt);
   return learnt;
 }
 
@@ -249,24 +169,45 @@ const cli::TrainingProgram<Options>& training() {
       .format = run::kGPTFormat,
       .presets = presets(),
       .describe = describe,
-      .adjusted = adjusted,
       .check_patterns = check_patterns,
       .product = product_of};
   return program;
 }
 
+std::optional<ParsedCall> parse(const cli::Call& call, int processes,
+                                const cli::ProductRate& rate) {
+  std::optional<Arguments> arguments = cli::read_arguments(training(), call, processes, rate);
+  if (!arguments) return std::nullopt;
+  Facts facts = facts_of(*arguments);
+  Plan plan = resolve(*arguments, facts);
+  cli::check_plan<Options>(training(), *arguments, plan);
+  return ParsedCall{std::move(*arguments), std::move(facts), std::move(plan)};
+}
+
+std::optional<ParsedCall> parse(const cli::Call& call, Processes& processes) {
+  auto parsed = parse(call, processes.size(), cli::rate_of(processes));
+  if (!parsed) return parsed;
+  cli::use_compute(parsed->plan.call.compute);
+  if (parsed->plan.optimizer.dtype == run::TrainDtype::automatic) {
+    parsed->facts.faster = cli::faster_precision_of(product_of(parsed->plan), processes);
+    parsed->plan = resolve(parsed->arguments, parsed->facts);
+  }
+  return parsed;
+}
+
 int train(const cli::Call& call) {
   ignore_closed_pipes();
   return cli::run_processes(call.name, [&](Processes& processes) {
-    const std::optional<const Options> said = cli::parse(training(), call, processes);
-    if (!said) return 0;
-    const auto other = cli::code_of_rank_0(processes, [&] { return run_other_mode(*said); });
+    const std::optional<const ParsedCall> parsed = parse(call, processes);
+    if (!parsed) return 0;
+    const auto other = cli::code_of_rank_0(processes, [&] { return run_other_mode(*parsed); });
     if (other) return *other;
-    cli::TrainingCall here(call, processes, *said);
-    run::LearntText learnt = read_text(*said, here.folder());
-    const Options plan = resolve(*said, facts_of(*said, learnt.data, here.folder().processes()));
+    cli::TrainingCall here(call, processes, parsed->arguments.given, parsed->plan);
+    run::LearntText learnt = read_text(parsed->plan, here.folder());
+    const Plan plan = resolve(parsed->arguments, with_text(parsed->facts, parsed->plan, learnt.data,
+                                                           here.folder().processes()));
     Program program(plan, here.folder(), std::move(learnt.text), std::move(learnt.data));
-    return here.train(program.task(), plan.optimizer, plan.evaluation, plan.call.most_iters);
+    return here.train(program.task(), plan.optimizer, plan.evaluation, plan.most_iters);
   });
 }
 

@@ -1,4 +1,4 @@
-// The way from a training program's arguments to its options.
+#include "tapegrad/apps/cli/training/call_arguments.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,7 +6,6 @@
 
 #include "tapegrad/apps/cli/config_file.h"
 #include "tapegrad/apps/cli/option_text.h"
-#include "tapegrad/apps/cli/training/training_program.h"
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/run/corpus/mixture.h"
@@ -22,28 +21,39 @@ void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   }
 }
 
+// The names of a program's options, as on the command line.
+class OptionNames : public OptionTable {
+ public:
+  std::vector<std::string> names = {"--preset"};
+
+ private:
+  void visit(std::string_view name, const Member&, std::string_view, const Rule& rule) override {
+    if (rule.option) names.push_back(option_name(name));
+  }
+};
+
 // --max-minutes decides how many steps a new run has. One that is resumed has decided already.
-void settle_minutes(const CommonOptions& o, const CommandLine& cli) {
-  const bool steps = cli.given("--max-iters"), minutes = cli.given("--max-minutes");
-  if (minutes && steps) {
+void check_minutes(const CallOptions& call, const run::OptimizerOptions& optimizer,
+                   const GivenOptions& given) {
+  if (!given.has("--max-minutes")) return;
+  if (given.has("--max-iters")) {
     usage_error("--max-minutes and --max-iters both decide how many steps a run has: give one");
   }
-  if (minutes && o.call.folder.resumes()) {
+  if (call.folder.resumes()) {
     usage_error("--max-minutes is for new runs: this one has {} steps, which --max-iters changes",
-                o.optimizer.max_iters);
+                optimizer.max_iters);
   }
-  if (steps || o.call.folder.resumes()) o.call.max_minutes.reset();
 }
 
 // UsageError for an argument that is an option of an optimiser that the run does not have.
-void check_optimizer(const run::OptimizerOptions& o, const CommandLine& cli) {
+void check_optimizer(const run::OptimizerOptions& o, const GivenOptions& given) {
   const std::vector<optim::OptimizerId> used = o.rules().used();
   for (const std::string_view name : names_of(o.optimizer)) {
     const optim::OptimizerId id = optim::optimizer_named(name);
     if (std::count(used.begin(), used.end(), id) > 0) continue;
     for (const std::string_view member : o.settings.options_of(id)) {
       const std::string option = option_name(member);
-      if (!cli.given(option) || !cli.file_of(option).empty()) continue;
+      if (!given.has(option) || !given.file_of(option).empty()) continue;
       usage_error("{} is for --optimizer {}, and this run has {}", option, name,
                   name_of_enum(o.optimizer));
     }
@@ -94,65 +104,83 @@ bool continues_run(const CommandLine& cli, const run::FolderOptions& folder) {
          !cli.given("--version");
 }
 
-// True if the --config file is that of a run, which has all that its preset chose: also what no
-// file of one's own has, since these presets do not use it.
-bool has_choices(const CommandLine& cli) {
-  return !cli.file_of("--preset").empty() && !cli.file_of("--decay-share").empty();
+bool takes_config_of_run(const CommandLine& cli, std::string_view format) {
+  const std::string file = cli.file_of("--preset");
+  if (file.empty()) return false;
+  try {
+    run::read_config(file, format);
+    return true;
+  } catch (const Error&) {  // a file of one's own
+    return false;
+  }
 }
 
-void take_words(const CommonOptions& o, const CommandLine& cli,
-                const std::vector<std::string>& words) {
+void refuse_steps(const CommandLine& cli, const std::string& preset) {
+  for (const char* option : {"--max-iters", "--epochs"}) {
+    if (!cli.given(option)) continue;
+    usage_error("--preset {} goes by --max-minutes, and not by {}", preset, option);
+  }
+}
+
+void take_words(const CommonOptions& o, const std::vector<std::string>& words, bool given) {
   check_words(words);
-  if (!words.empty() && !cli.given("--corpus")) o.corpus.clear();
+  if (!words.empty() && !given) o.corpus.clear();
   o.corpus.insert(o.corpus.end(), words.begin(), words.end());
   for (const auto& [option, paths] : o.texts) make_absolute(option, *paths);
 }
 
-// Options that follow from others, and what must not be given together.
-void settle(const CommonOptions& o, const CommandLine& cli, const std::optional<StoredRun>& stored,
-            int ranks) {
-  if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
-    usage_error("--out-dir: the path is empty");
-  }
+void resolve_shared(CallOptions& call, run::OptimizerOptions& optimizer, const GivenOptions& given,
+                    const std::optional<StoredRun>& stored, int processes) {
   // The preset's min_lr may be above a learning rate that was given; then it is lowered.
-  run::OptimizerOptions& optimizer = o.optimizer;
-  if (!cli.given("--min-lr") && optimizer.min_lr > optimizer.learning_rate) {
+  if (!given.has("--min-lr") && optimizer.min_lr > optimizer.learning_rate) {
     optimizer.min_lr = optimizer.learning_rate / 10;
   }
-  settle_minutes(o, cli);
+  run::FolderOptions& folder = call.folder;
+  if (given.has("--max-iters") || folder.resumes()) call.max_minutes.reset();
   // A run's config.json says which checkpoint it started from, and not where a resume goes on.
-  run::FolderOptions& folder = o.call.folder;
-  if (folder.resumes() && !cli.file_of("--checkpoint").empty()) folder.checkpoint.reset();
-  if (o.call.schedule_restart) {
-    if (!o.call.folder.resumes()) usage_error("--schedule-restart needs --init-from resume");
-    if (stored && stored->default_warmup && !cli.given("--warmup-iters")) {
+  if (folder.resumes() && !given.file_of("--checkpoint").empty()) folder.checkpoint.reset();
+  if (call.schedule_restart) {
+    if (stored && stored->default_warmup && !given.has("--warmup-iters")) {
       optimizer.warmup_iters.reset();  // it goes by the new schedule
     }
-    if (!cli.given("--lr-decay-iters")) optimizer.lr_decay_iters.reset();
+    if (!given.has("--lr-decay-iters")) optimizer.lr_decay_iters.reset();
   }
   if (stored && optimizer.dtype == run::TrainDtype::automatic) optimizer.dtype = stored->dtype;
-  if (cli.given("--profile-steps") && o.call.trace.profile.empty()) {
-    usage_error("--profile-steps is for --profile FILE");
-  }
-  if (cli.given("--talk-port") && !o.call.serve) usage_error("--talk-port is for --serve");
-  if (o.call.talk_port != 0 && o.call.talk_port == o.call.serve) {
-    usage_error("--serve and --talk-port are both {}: each needs a port of its own",
-                o.call.talk_port);
-  }
-  o.call.next_port = !cli.gave_value("--serve");
-  optimizer.gradient_accumulation_steps = batches_of_ranks(optimizer.gradient_accumulation_steps,
-                                                           folder.resumes(), o.corpus, cli, ranks);
+  optimizer.gradient_accumulation_steps =
+      batches_of_ranks(optimizer.gradient_accumulation_steps, folder.resumes(), given, processes);
 }
 
-void check_call(const CommonOptions& o, const CommandLine& cli) {
-  check_compute(o.call.compute);
-  as_usage([&] { o.call.folder.validate(); });
-  check_optimizer(o.optimizer, cli);
+void check_call(const CallOptions& call, const run::OptimizerOptions& optimizer,
+                const std::vector<std::string>& corpus, const GivenOptions& given, int processes) {
+  if (given.has("--out-dir") && call.folder.out_dir.empty()) {
+    usage_error("--out-dir: the path is empty");
+  }
+  check_minutes(call, optimizer, given);
+  if (call.schedule_restart && !call.folder.resumes()) {
+    usage_error("--schedule-restart needs --init-from resume");
+  }
+  if (given.has("--profile-steps") && call.trace.profile.empty()) {
+    usage_error("--profile-steps is for --profile FILE");
+  }
+  if (given.has("--talk-port") && !call.serve) usage_error("--talk-port is for --serve");
+  if (call.talk_port != 0 && call.talk_port == call.serve) {
+    usage_error("--serve and --talk-port are both {}: each needs a port of its own",
+                call.talk_port);
+  }
+  check_batches_of_ranks(optimizer.gradient_accumulation_steps, call.folder.resumes(), corpus,
+                         processes);
+}
+
+void check_parts(const CallOptions& call, const run::OptimizerOptions& optimizer,
+                 const GivenOptions& given) {
+  check_compute(call.compute);
+  as_usage([&] { call.folder.validate(); });
+  check_optimizer(optimizer, given);
 }
 
 // UsageError for an option that cannot change on resume, and has.
-void check_resumed(const run::Config& stored, const run::Config& settled) {
-  for (const run::Section& now : settled.sections) {
+void check_resumed(const run::Config& stored, const run::Config& plan) {
+  for (const run::Section& now : plan.sections) {
     const auto change = run::first_change(stored.at(now.name, run::kConfigFile), now);
     if (!change) continue;
     usage_error("{} {} does not fit the run to resume, which has {}", option_name(change->name),
@@ -166,30 +194,58 @@ void read_run(const std::filesystem::path& folder, std::string_view format, Opti
   run::read_options(path, run::read_config(path, format), options);
 }
 
-run::OptimizerOptions with_dtype(run::OptimizerOptions o, const Product& product,
-                                 Processes& processes) {
-  Precision faster = faster_precision(product);  // ranks' processors may differ
-  processes.broadcast(std::as_writable_bytes(std::span(&faster, 1)));
-  o.dtype = faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
-  return o;
-}
-
 }  // namespace detail
 
-std::int64_t batches_of_ranks(std::int64_t batches, bool resumes,
-                              const std::vector<std::string>& corpus, const CommandLine& cli,
+GivenOptions::GivenOptions(const CommandLine& cli, OptionSchema options) {
+  OptionNames all;
+  options.describe(all);
+  for (const std::string& name : all.names) {
+    if (cli.given(name)) options_[name] = {cli.file_of(name), cli.gave_value(name)};
+  }
+}
+
+bool GivenOptions::has_value(const std::string& option) const {
+  const auto it = options_.find(option);
+  return it != options_.end() && it->second.has_value;
+}
+
+std::string GivenOptions::file_of(const std::string& option) const {
+  const auto it = options_.find(option);
+  return it == options_.end() ? "" : it->second.file;
+}
+
+ProductRate rate_of(Processes& processes) {
+  return [&processes](const Product& product) {
+    double agreed = rate_here(product);  // ranks' processors may differ
+    processes.broadcast(std::as_writable_bytes(std::span(&agreed, 1)));
+    return agreed * processes.size();
+  };
+}
+
+Precision faster_precision_of(const Product& product, Processes& processes) {
+  Precision faster = faster_precision(product);  // ranks' processors may differ
+  processes.broadcast(std::as_writable_bytes(std::span(&faster, 1)));
+  return faster;
+}
+
+std::int64_t batches_of_ranks(std::int64_t batches, bool resumes, const GivenOptions& given,
                               int ranks) {
-  const std::string option = "--gradient-accumulation-steps";
-  if (ranks == 1) return batches;
-  if (!cli.given(option) && !resumes) batches = (batches + ranks - 1) / ranks * ranks;
+  const bool chosen = given.has("--gradient-accumulation-steps") || resumes;
+  return chosen ? batches : (batches + ranks - 1) / ranks * ranks;
+}
+
+void check_batches_of_ranks(std::int64_t batches, bool resumes,
+                            const std::vector<std::string>& corpus, int ranks) {
+  if (ranks == 1) return;
   if (batches < ranks) {
-    usage_error("{} {}: a step has fewer forward passes than there are processes, {}{}", option,
-                batches, ranks, resumes ? ": the run can be resumed by fewer processes" : "");
+    usage_error(
+        "--gradient-accumulation-steps {}: a step has fewer forward passes than there are "
+        "processes, {}{}",
+        batches, ranks, resumes ? ": the run can be resumed by fewer processes" : "");
   }
   if (std::count(corpus.begin(), corpus.end(), "-") > 0) {
     usage_error("--corpus - (stdin) goes to one process alone: give {} processes files", ranks);
   }
-  return batches;
 }
 
 }  // namespace tapegrad::cli

@@ -1,7 +1,6 @@
-#include "tapegrad/apps/train/gpt_options.h"
+#include "tapegrad/apps/train/presets.h"
 
 #include "tapegrad/apps/train/fast.h"
-#include "tapegrad/run/train/evaluation/evaluate.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -108,7 +107,7 @@ Options book_124m() {
   run::EvaluationOptions& e = o.evaluation;
   e.eval_interval = 5, e.eval_offset = 1, e.eval_iters = 1, e.log_interval = 1;
   e.checkpoint_interval = 45;
-  o.passes.epochs = 10, o.passes.sample_prompt = "Every effort moves you";
+  o.epochs.epochs = 10, o.epochs.sample_prompt = "Every effort moves you";
   o.call.sample = false;
   return o;
 }
@@ -129,7 +128,7 @@ void set_fast_parts(Options& o) {
   m.qk_norm = m.residual_scalars = true;
   m.ngrams = 3;
   set_muon(o);
-  o.optimizer.decay = {"ngrams*=3"};
+  o.optimizer.decay = {kNgramDecay};
 }
 
 void set_exportable_parts(Options& o) {
@@ -138,73 +137,12 @@ void set_exportable_parts(Options& o) {
   set_muon(o);
 }
 
-void Options::validate() const {
-  text.validate();
-  tuning.validate();
-  check_rules(*this);
-  optimizer.validate();
-  evaluation.validate();
-  model.validate();
-  check(text.block_size <= model.block_size,
-        "--block-size {} is more than the {} tokens that the model sees at once", text.block_size,
-        model.block_size);
-  const std::vector<optim::OptimizerId> used = optimizer.rules().used();
-  check(std::count(used.begin(), used.end(), optim::optimizer_named("muon")) == 0 ||
-            model.projects_apart() || model.n_head * model.channels_per_head() == model.n_embd,
-        "--optimizer muon needs --separate-qkv with --head-size {}: heads are as wide as the model "
-        "otherwise",
-        model.channels_per_head());
-  const auto check_text = [](std::string_view option, const auto& parse) {
-    try {
-      parse();
-    } catch (const Error& error) {
-      fail("{}: {}", option, error.what());
-    }
-  };
-  check_text("--final-eval", [&] { run::evaluation_limit(passes.final_eval, 1); });
-  check_text("--bandwidth", [&] { run::parse_bandwidth(extras.bandwidth); });
-  check_text("--latency", [&] { run::parse_latency(extras.latency); });
-  const run::PreferenceOptions usual;
-  check(prefers() || preference.loss == usual.loss, "--preference-loss needs --preferences");
-  check(prefers() || preference.beta == usual.beta, "--beta needs --preferences");
-  check(
-      !prefers() || !preference.has_reference() || !tuning.adapter,
-      "--adapter: the reference of --preferences would be the model without these adapters. Merge "
-      "them into it first (tapegrad merge --adapter), or take --preference-loss orpo, which has "
-      "no reference");
-  check(!prefers() || text.block_size >= 4, "--block-size {} has no room for a pair of answers",
-        text.block_size);
-  const bool taught = !teaching.teacher.empty();
-  check(taught || teaching.weight == run::TeacherOptions().weight,
-        "--teacher-weight needs --teacher");
-  check(taught || teaching.temperature == run::TeacherOptions().temperature,
-        "--teacher-temperature needs --teacher");
-  check(!taught || !prefers(), "--teacher and --preferences exclude each other");
-  const bool in_passes = text.in_passes();
-  check(in_passes || !passes.epochs, "--epochs needs --batches epochs");
-  check(in_passes || passes.sample_interval || passes.sample_prompt.empty(),
-        "--sample-prompt needs --sample-interval or --batches epochs");
-}
-
-Options Options::settled() const {
-  Options o = *this;
-  o.model = model.settled();
-  o.text.val_fraction = text.val_fraction.value_or(run::kValFraction);
-  o.text.stride = batches().stride;
-  if (tuning.lora_rank) {
-    const nn::LoraOptions adapters = tuning.adapters();
-    o.tuning.lora_alpha = adapters.alpha;
-    o.tuning.lora_target = adapters.targets;
-  }
-  return o;
-}
-
 const std::vector<cli::Preset<Options>>& presets() {
   static const std::vector<cli::Preset<Options>> list = {
       {"quickstart", "two minutes, on tiny shakespeare", quickstart()},
       {"char-fast", "as long as char-cpu, to a lower loss: newer parts, and Muon", char_fast()},
       {"fast", "newer parts at the size that goes by --max-minutes and the text's length",
-       fast_options(Budget{}), fast_options},
+       fast_options(Budget{}), sized_by_budget, kMostEpochs},
       {"char-cpu", "nanoGPT's recipe for a laptop, 0.8 M parameters", char_cpu()},
       {"char", "nanoGPT's shakespeare_char, 10.7 M parameters: hours on a CPU", char_gpu()},
       {"gpt2-124m", "GPT-2's smallest model, on sequences of 256 tokens", gpt2_124m()},
@@ -213,6 +151,15 @@ const std::vector<cli::Preset<Options>>& presets() {
       {"book-124m", "the book's training of that model, on a short story", book_124m()},
   };
   return list;
+}
+
+const cli::Preset<Options>* preset_row(const Options& o) {
+  return cli::find_preset(std::span<const cli::Preset<Options>>(presets()), o.text.preset);
+}
+
+bool is_sized(const Options& o) {
+  const cli::Preset<Options>* const preset = preset_row(o);
+  return preset != nullptr && preset->sized != nullptr;
 }
 
 }  // namespace tapegrad::gpt

@@ -1,0 +1,124 @@
+#include "tapegrad/apps/train/facts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tapegrad/apps/train/init_from.h"
+#include "tapegrad/apps/train/objectives.h"
+#include "tapegrad/apps/train/presets.h"
+#include "tapegrad/base/memory/available_memory.h"
+#include "tapegrad/run/corpus/chat/chat_tokenizer.h"
+#include "tapegrad/run/corpus/mixture.h"
+#include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/models/formats/export.h"
+
+namespace tapegrad::embedded {
+std::string_view tiny_shakespeare();
+}
+
+namespace tapegrad::gpt {
+namespace {
+
+// The size of the vocabulary: that of the run to resume, or of the tokenizer that the options ask
+// for.
+std::int64_t vocab_size_of(const Plan& o) {
+  if (const auto given = given_tokenizer(o.call.folder, o.models)) return given->vocab_size();
+  if (const auto size = data::bpe_size(o.text.tokenizer)) return *size;  // learning takes minutes
+  std::optional<run::Text> text;
+  const auto read = [&]() -> const run::Text& {
+    return text.emplace(run::text_of_new_run(o.text.source(), default_text));
+  };
+  if (!o.text.chat.empty()) {
+    return run::make_chat_tokenizer(o.text.tokenizer, read(),
+                                    o.text.val_fraction.value_or(run::kValFraction), o.random.seed)
+        .vocab_size();
+  }
+  return run::make_tokenizer(o.text, o.random.seed, read).vocab_size();
+}
+
+}  // namespace
+
+run::Text default_text() {
+  return run::text_of_program("tiny shakespeare", embedded::tiny_shakespeare());
+}
+
+Product product_of(const Options& o) {
+  return {o.optimizer.batch_size * o.text.block_size, o.model.inner(), o.model.n_embd};
+}
+
+run::MemoryEstimate memory_of(const Plan& o) {
+  run::MemoryOptions options{.block_size = o.text.block_size,
+                             .recompute = o.extras.recomputes(),
+                             .stored_masks = o.random.one_generator(),
+                             .precision = o.optimizer.precision(),
+                             .tuning = o.tuning,
+                             .optimizer = o.optimizer.rules()};
+  const auto objective = objective_of(o);
+  options.second_model = objective->second_model();
+  options.loss = [&](const nn::Decoder& gpt, const nn::Decoder* second, const Tensor& ids,
+                     Rng* dropout) {
+    return objective->loss_of_rows({gpt, second}, ids, ids, dropout);
+  };
+  if (o.tuning.weights)
+    options.quantized = [&o] { return quantized_params(weight_plan(o), FirstAdapters::left_out); };
+  return run::estimate_memory(o.model, o.optimizer.batch_size, options);
+}
+
+Facts facts_of(const Arguments& arguments) {
+  const run::TextOptions& text = arguments.options.text;
+  const auto is_folder = [](const std::string& path) {
+    return run::is_token_folder(run::weighted_file(path).path);
+  };
+  Facts facts;
+  cli::as_usage([&] {
+    if (arguments.given.has("--data") || text.corpus.empty()) return;
+    facts.corpus_is_tokens = std::all_of(text.corpus.begin(), text.corpus.end(), is_folder);
+  });
+  facts.models = open_models(arguments);
+  return facts;
+}
+
+Facts with_text(Facts facts, const Plan& plan, const run::TextData& data,
+                const Processes* processes) {
+  TextFacts text{.vocab_size = data.tokenizer.vocab_size(), .train_tokens = data.train.size()};
+  if (plan.text.tokenizer.empty()) {
+    const std::vector<std::string>& folders = plan.text.data;
+    text.tokenizer = run::tokenizer_spec(
+        data.tokenizer, folders.empty() ? "" : run::weighted_file(folders.front()).path);
+  }
+  if (plan.epochs.epochs) {
+    text.batches_per_epoch = run::Batches(data, plan.batches(), Rng(0)).per_epoch();
+  }
+  facts.text = text;
+  facts.base = fingerprint_of_base(weight_plan(plan));
+  facts.teacher = fingerprint_of_teacher(plan, data.tokenizer);
+  return with_room(std::move(facts), plan, processes);
+}
+
+Facts with_vocabulary(Facts facts, const Plan& plan) {
+  facts.text = TextFacts{.vocab_size = vocab_size_of(plan)};
+  if (const run::OpenedModel* const teacher = facts.models.teacher.get()) {
+    run::check_teacher(*teacher, plan.teaching.teacher, teacher->tokenizer, facts.text->vocab_size,
+                       plan.text.block_size);
+  }
+  return with_room(std::move(facts), plan, nullptr);
+}
+
+Facts with_room(Facts facts, const Plan& plan, const Processes* processes) {
+  if (plan.extras.recompute != Recompute::automatic) return facts;
+  const bool measured = plan.call.max_minutes.has_value();
+  facts.fits = [measured, processes](const run::MemoryEstimate& step) {
+    return run::memory_fits(step, measured, processes);
+  };
+  if (const auto available = available_memory()) facts.room = available->text();
+  return facts;
+}
+
+std::string export_obstacle(const Options& o) {
+  const std::string obstacle = run::export_obstacle(o.model);
+  const bool chose_parts = !obstacle.empty() && is_sized(o);
+  return obstacle +
+         (chose_parts ? "; --preset fast --for gguf takes parts that can be exported" : "");
+}
+
+}  // namespace tapegrad::gpt

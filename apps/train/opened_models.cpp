@@ -1,0 +1,133 @@
+#include "tapegrad/apps/train/opened_models.h"
+
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "tapegrad/base/file.h"
+#include "tapegrad/run/corpus/chat/add_chatml.h"
+#include "tapegrad/run/corpus/text_data.h"
+#include "tapegrad/run/folder/config.h"
+#include "tapegrad/run/folder/kept_models.h"
+
+namespace tapegrad::gpt {
+namespace {
+
+std::string absolute(const std::string& path) {
+  return absolute_path(path).lexically_normal().string();
+}
+
+// " such as DIR" if the file is the config.json of a run that started from DIR.
+std::string start_of_config(const std::string& path) {
+  run::TuningOptions tuning;
+  try {
+    run::read_section(path, run::read_config(path, run::kGPTFormat), run::kTuningSection, tuning);
+  } catch (const Error&) {  // another kind of config file
+  }
+  if (tuning.started_from.empty()) return "";
+  return fmt::format(", such as {}, which the run of that file started from", tuning.started_from);
+}
+
+void refuse_without_start(const cli::GivenOptions& given) {
+  for (const std::string option : {"--checkpoint", "--lora-rank", "--weights", "--adapter"}) {
+    if (!given.has(option)) continue;
+    const std::string file = given.file_of(option);
+    if (file.empty()) {
+      cli::usage_error("{} needs --init-from PATH: a run folder, or a model of another program",
+                       option);
+    }
+    cli::usage_error(
+        "--config {}: its {} needs --init-from PATH: a run folder, or a model of another program{}",
+        file, option.substr(2), start_of_config(file));
+  }
+}
+
+void check_folders(const run::FolderOptions& o) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(o.init_from, ignored)) {
+    if (o.init_from.starts_with("gpt2")) {  // a name of nanoGPT's, which downloads
+      cli::usage_error(
+          "--init-from {0}: nothing is downloaded here. Get OpenAI's weights as a folder, with "
+          "config.json, model.safetensors and tokenizer.json, from "
+          "https://huggingface.co/openai-community/{0}, and give it: --init-from PATH",
+          o.init_from);
+    }
+    cli::usage_error(
+        "--init-from: there is no {}: it must be scratch, resume, a run folder, or a model of "
+        "another program",
+        o.init_from);
+  }
+  if (!o.out_dir.empty() && std::filesystem::equivalent(o.init_from, o.out_dir, ignored)) {
+    cli::usage_error(
+        "--init-from and --out-dir are both {}: a new run needs a folder of its own (--init-from "
+        "resume goes on with the run there)",
+        o.out_dir);
+  }
+}
+
+// Of a model without a chat template.
+void take_chatml(const Options& o, run::OpenedModel& opened) {
+  if (run::add_chatml(opened) == 0 || !o.tuning.lora_rank) return;
+  cli::usage_error(
+      "--lora-rank: the model in {} has no chat template and no tokens <|im_start|> and "
+      "<|im_end|>. "
+      "Their embeddings must be learnt: train it without --lora-rank first",
+      o.call.folder.init_from);
+}
+
+void open_start(OpenedModels& models, const Options& o) {
+  const run::FolderOptions& folder = o.call.folder;
+  check_folders(folder);
+  models.checkpoint = folder.checkpoint.value_or(run::best_or_last(folder.init_from));
+  auto opened =
+      std::make_shared<run::OpenedModel>(run::open_model(folder.init_from, models.checkpoint));
+  if (o.text.learns_chat()) take_chatml(o, *opened);
+  models.start = opened;
+  models.start_path = absolute(folder.init_from);
+  models.tokenizer = run::tokenizer_spec(opened->tokenizer, folder.init_from);
+  if (!o.tuning.adapter) return;
+  models.adapter_path = absolute(*o.tuning.adapter);
+  models.adapter = run::open_adapter(models.adapter_path, opened->config);
+}
+
+void open_teacher(OpenedModels& models, const Options& o) {
+  const run::FolderOptions& folder = o.call.folder;
+  const std::string& teacher = o.teaching.teacher;
+  const bool had_one = !o.teaching.base.empty();
+  if (folder.resumes() && had_one == teacher.empty()) {
+    cli::usage_error(
+        "--teacher: by {}/config.json, the run to resume {} from its beginning; begin a new one",
+        folder.out_dir, had_one ? "has learnt from a teacher" : "has had none");
+  }
+  if (teacher.empty()) return;
+  std::error_code ignored;
+  if (!folder.out_dir.empty() && std::filesystem::equivalent(teacher, folder.out_dir, ignored)) {
+    cli::usage_error("--teacher and --out-dir are both {}: a run needs a folder of its own",
+                     folder.out_dir);
+  }
+  models.teacher_path = absolute(teacher);
+  models.teacher = std::make_shared<run::OpenedModel>(run::open_model(models.teacher_path));
+}
+
+}  // namespace
+
+OpenedModels open_models(const Arguments& arguments) {
+  const Options& o = arguments.options;
+  const cli::GivenOptions& given = arguments.given;
+  OpenedModels models;
+  if (!o.tuning.lora_rank && !o.tuning.adapter) {
+    for (const char* option : {"--lora-alpha", "--lora-target", "--weights"}) {
+      if (given.has(option)) cli::usage_error("{} needs --lora-rank", option);
+    }
+  }
+  if (o.call.folder.starts_from_model()) {
+    open_start(models, o);
+  } else if (!o.call.folder.resumes()) {
+    refuse_without_start(given);
+  }
+  open_teacher(models, o);
+  return models;
+}
+
+}  // namespace tapegrad::gpt

@@ -1,0 +1,27 @@
+#include "tapegrad/run/train/objectives/decoder_objective.h"
+
+namespace tapegrad::run {
+namespace {
+
+// The mean loss over the tokens of a text.
+class TextObjective final : public DecoderObjective {
+ public:
+  std::string_view name() const override { return "text"; }
+  Tensor loss_of_rows(const DecoderModels& models, const nn::TokenRows& inputs,
+                      const Tensor& targets, Rng* dropout) const override {
+    return models.trained.loss(inputs, targets, dropout);
+  }
+  std::optional<FinalLoss> evaluate_all(const DecoderModels& models, const TextData& data,
+                                        const WindowOptions& windows) const override {
+    const auto loss = loss_of_tokens(models.trained, data.tokenizer, data.val, windows);
+    return loss ? std::optional(final_loss(*loss)) : std::nullopt;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const DecoderObjective> text_objective() {
+  return std::make_unique<TextObjective>();
+}
+
+}  // namespace tapegrad::run
