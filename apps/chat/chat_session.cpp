@@ -39,11 +39,16 @@ data::Conversation ChatSession::with_system() const {
   return all;
 }
 
-nn::Tokens ChatSession::prompt() {
+// `goes_on`: with the last answer.
+nn::Tokens ChatSession::prompt(bool goes_on) {
   if (!options_.chat_template) return model_.tokens_of(text_);
   // A template writes what begins a text itself.
-  const data::RenderedChat chat = data::render_chat(*options_.chat_template, model_.tokenizer,
-                                                    with_system(), true, options_.variables);
+  const auto& tokenizer = model_.tokenizer;
+  const data::RenderedChat chat = goes_on
+                                      ? data::render_continued(*options_.chat_template, tokenizer,
+                                                               with_system(), options_.variables)
+                                      : data::render_chat(*options_.chat_template, tokenizer,
+                                                          with_system(), true, options_.variables);
   if (!chat.letters.empty() && !std::exchange(said_spelled_, true)) {
     print_error(
         "note: a message spells a special token, which is encoded as text: --special-in-messages "
@@ -53,8 +58,8 @@ nn::Tokens ChatSession::prompt() {
 }
 
 // The model's text behind prompt().
-std::string ChatSession::answer(const sampling::OnText& on_answer) {
-  nn::Tokens tokens = prompt();
+std::string ChatSession::answer(const sampling::OnText& on_answer, bool goes_on) {
+  nn::Tokens tokens = prompt(goes_on);
   if (tokens.empty()) tokens = run::default_prompt(model_.tokenizer);
   printer_.note_length(tokens.size(), generate_);
   nn::TokenStream stream(
@@ -97,6 +102,24 @@ bool ChatSession::retry(const sampling::OnText& on_answer) {
     text_.resize(answer_begin_);
     text_ += answer(on_answer) + "\n";
   }
+  return true;
+}
+
+bool ChatSession::go_on(const sampling::OnText& on_answer) {
+  if (empty()) return false;
+  if (has_template()) {
+    const std::string made = answer(on_answer, true);
+    conversation_.messages.back().content += made;
+    return true;
+  }
+  text_.pop_back();  // the line break behind an answer
+  try {
+    text_ += answer(on_answer);
+  } catch (...) {
+    text_ += "\n";
+    throw;
+  }
+  text_ += "\n";
   return true;
 }
 

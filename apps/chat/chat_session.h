@@ -36,6 +36,8 @@ class ChatSession {
   void say(const std::string& message, const sampling::OnText& on_answer);
   // Makes the last answer anew. False if there is none.
   bool retry(const sampling::OnText& on_answer);
+  // Goes on with the last answer, of which it passes on what is new. False if there is none.
+  bool go_on(const sampling::OnText& on_answer);
   // Forgets all but the system's message, or replaces that, too.
   void reset();
   void reset(std::string system);
@@ -51,8 +53,8 @@ class ChatSession {
 
  private:
   data::Conversation with_system() const;
-  nn::Tokens prompt();
-  std::string answer(const sampling::OnText& on_answer);
+  nn::Tokens prompt(bool goes_on);
+  std::string answer(const sampling::OnText& on_answer, bool goes_on = false);
 
   const run::TextModel& model_;
   ChatOptions options_;

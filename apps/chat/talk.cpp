@@ -20,6 +20,7 @@ namespace {
 constexpr const char* kHelp =
     "Any line is a message to the model. These are not:\n"
     "  /retry         makes the last answer anew\n"
+    "  /continue      goes on with the last answer\n"
     "  /reset         forgets what was said, but for the system's message\n"
     "  /system TEXT   the same, with this text as the system's message\n"
     "  /save FILE     adds the conversation to a file, as a line of JSON that can be trained on\n"
@@ -69,6 +70,9 @@ bool obey(ChatSession& session, const ChatCommand& command) {
   } else if (command.name == "retry") {
     check(!session.empty(), "/retry: there is no answer yet");
     answer_with([&](const sampling::OnText& on_text) { session.retry(on_text); });
+  } else if (command.name == "continue") {
+    check(!session.empty(), "/continue: there is no answer yet");
+    answer_with([&](const sampling::OnText& on_text) { session.go_on(on_text); });
   } else if (command.name == "reset") {
     session.reset();
   } else if (command.name == "system") {

@@ -4,6 +4,7 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/sample/held_types.h"
+#include "tapegrad/apps/sample/sampling_options.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
@@ -68,18 +69,9 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   cli("stop", o.chat.sample.stops, "end an answer before one of these strings; \\n is a line break",
       {.value = "TEXT…"});
   cli.group("Choice of tokens");
-  cli("temperature", generate.temperature,
-      "above 1: more surprising; below 1: more predictable; 0: as --greedy");
+  sampling::SamplingOptions sampling{generate};
+  cli.options(sampling);
   cli.alias("--temp", "--temperature");
-  cli("top_k", generate.top_k, "choose among the K likeliest tokens only; 0: among all",
-      {.least = 0, .value = "K"});
-  cli("top_p", generate.top_p, "choose among the likeliest tokens that together have probability X",
-      {.value = "X"});
-  cli("min_p", generate.min_p, "keep tokens with at least X times the highest probability",
-      {.value = "X"});
-  cli("repetition_penalty", generate.repetition_penalty,
-      "above 1: what the conversation has already becomes less likely",
-      {.least = nn::kLeastPenalty, .most = nn::kMostPenalty, .value = "X"});
   cli("greedy", generate.greedy, "always choose the likeliest token");
   cli("seed", o.chat.seed, "equal seeds give equal answers");
   cli("context", generate.context,
@@ -115,7 +107,10 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
     if (stop.empty()) cli::usage_error("--stop: an empty text would end everything");
   }
   sampling::settle_zeros(generate);
-  cli::as_usage([&] { generate.validate(); });
+  cli::as_usage([&] {
+    sampling.read_lists();
+    generate.validate();
+  });
   cli::use_compute(o.compute);
   return o;
 }

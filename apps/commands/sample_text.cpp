@@ -4,6 +4,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/sample/sampler.h"
+#include "tapegrad/apps/sample/sampling_options.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
@@ -74,18 +75,9 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("json_schema", o.sample.json_schema,
       "make each text JSON that fits the JSON Schema in a file; - is stdin", {.value = "FILE|-"});
   cli.group("Choice of tokens");
-  cli("temperature", o.sample.generate.temperature,
-      "above 1: more surprising; below 1: more predictable; 0: as --greedy");
+  sampling::SamplingOptions sampling{o.sample.generate};
+  cli.options(sampling);
   cli.alias("--temp", "--temperature");
-  cli("top_k", o.sample.generate.top_k, "choose among the K likeliest tokens only; 0: among all",
-      {.least = 0, .value = "K"});
-  cli("top_p", o.sample.generate.top_p,
-      "choose among the likeliest tokens that together have probability X", {.value = "X"});
-  cli("min_p", o.sample.generate.min_p, "keep tokens with at least X times the highest probability",
-      {.value = "X"});
-  cli("repetition_penalty", o.sample.generate.repetition_penalty,
-      "above 1: what the text has already becomes less likely",
-      {.least = nn::kLeastPenalty, .most = nn::kMostPenalty, .value = "X"});
   cli("greedy", o.sample.generate.greedy, "always choose the likeliest token");
   cli("seed", o.seed, "seed of the first text; the next ones have the next numbers");
   cli("kv_cache", o.sample.generate.kv_cache,
@@ -156,7 +148,10 @@ std::optional<Options> parse(const cli::Call& call) {
     cli::usage_error("--draft excludes --lookup, and needs the KV cache");
   }
   sampling::settle_zeros(o.sample.generate);
-  cli::as_usage([&] { o.sample.generate.validate(); });
+  cli::as_usage([&] {
+    sampling.read_lists();
+    o.sample.generate.validate();
+  });
   cli::use_compute(o.compute);
   return o;
 }

@@ -69,6 +69,14 @@ std::optional<Options> parse(const cli::Call& call) {
       {.value = "FILE"});
   cli("allow_host", o.endpoints.names,
       "names of this server that requests may have in their Host header", {.value = "NAME…"});
+  cli("allow_origin", o.endpoints.origins,
+      "sites whose pages may ask, by the browsers of those who visit them: https://app.example; "
+      "may be repeated",
+      {.value = "URL"});
+  cli.one_value_each("--allow-origin");
+  cli("strict", o.endpoints.strict,
+      "refuse requests with fields that this server does not know, which it ignores and names "
+      "otherwise");
   cli("max_connections", o.max_connections, "connections at once", {.least = 1, .most = 10000});
   cli("max_connections_per_address", o.max_connections_per_address,
       "of these, from one address [all of them at 127.0.0.1, else a quarter]",
@@ -119,6 +127,14 @@ std::optional<Options> parse(const cli::Call& call) {
   cli::as_usage([&] { is_public = http::is_public(host); });
   if (is_public && o.api_key.empty()) {
     cli::usage_error("--host {} is open to other computers: give --api-key FILE, too", host);
+  }
+  for (const std::string& origin : o.endpoints.origins) {
+    if (!http::is_origin(origin)) {
+      cli::usage_error(
+          "--allow-origin: '{}' must be the address of a site as its browsers send it, without a "
+          "path: https://app.example or http://localhost:3000",
+          origin);
+    }
   }
   cli::use_compute(o.compute);
   return o;

@@ -5,6 +5,7 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/http/write.hpp>
+#include <boost/none.hpp>
 #include <utility>
 
 namespace tapegrad::http {
@@ -208,16 +209,27 @@ void Connection::send(Response response) {
   response_.emplace();
   response_->result(static_cast<unsigned>(response.status));
   response_->version(11);
-  for (const auto& [name, value] : usual_headers(response)) response_->set(name, value);
+  for (const auto& [name, value] : headers_of(response)) response_->set(name, value);
   response_->keep_alive(parser_->is_done() && parser_->get().keep_alive());
   response_->body() = std::move(response.body);
   response_->prepare_payload();
+  // Which has no body, and may not say how long it is (RFC 9110, 8.6).
+  if (response_->result() == bhttp::status::no_content) response_->content_length(boost::none);
   // Its answer has the header alone; what came behind that would be taken for the next answer.
   if (parser_->get().method() == bhttp::verb::head) response_->body().clear();
   stream_.expires_after(owner_.limits.write_time);
   bhttp::async_write(
       stream_, *response_,
       [self = shared_from_this()](Failure failure, std::size_t) { self->on_written(failure); });
+}
+
+Headers Connection::headers_of(const Response& response) const {
+  Headers headers = usual_headers(response);
+  const auto origin = parser_->get()[bhttp::field::origin];
+  for (auto& more : owner_.handler.headers_for(text_of(origin))) {
+    headers.push_back(std::move(more));
+  }
+  return headers;
 }
 
 void Connection::on_written(Failure failure) {
@@ -271,7 +283,7 @@ void Connection::begin_events(const Headers& headers) {
   streams_ = true;
   Response head{.type = "text/event-stream", .headers = headers};
   std::string text = "HTTP/1.1 200 OK\r\nConnection: close\r\n";
-  for (const auto& [name, value] : usual_headers(head)) text += name + ": " + value + "\r\n";
+  for (const auto& [name, value] : headers_of(head)) text += name + ": " + value + "\r\n";
   send_event(std::make_shared<const std::string>(text + "\r\n"));
   if (!waits_) wait_for_end();
 }

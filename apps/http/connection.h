@@ -71,6 +71,8 @@ class Handler {
                                          const std::shared_ptr<Connection>& connection) = 0;
   // The response for a request that the transport refuses by itself.
   virtual Response refusal(int status, const std::string& why) const = 0;
+  // Further headers of all answers to requests with this Origin header, whoever makes them.
+  virtual Headers headers_for(const std::string&) const { return {}; }
   // Nobody is there any more for what a connection has asked for. May come twice.
   virtual void ended(Connection*) {}
   // The thread begins; it ends because of an exception.
@@ -126,6 +128,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end_bytes();
   bool make_room(const Budget& budget, std::size_t bytes, bool closes_own);
   void refuse(int status, const std::string& why);
+  Headers headers_of(const Response& response) const;
   void on_written(Failure failure);
   void end_sending();
   void drain();

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "tapegrad/base/text/number_text.h"
@@ -77,6 +78,23 @@ bool is_own(const std::string& host, const std::string& own) {
 bool is_of_other_page(const Request& request) {
   return !request.origin.empty() && request.origin != "http://" + request.host &&
          request.origin != "https://" + request.host;
+}
+
+bool is_origin(std::string_view text) {
+  const std::size_t end = text.find("://");
+  if (end == text.npos) return false;
+  const std::string_view scheme = text.substr(0, end), place = text.substr(end + 3);
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '+';
+  };
+  const auto is_place = [&](char c) {
+    return is_letter(c) || c == ':' || c == '[' || c == ']' || c == '_';
+  };
+  const bool usual_port = (scheme == "http" && place.ends_with(":80")) ||
+                          (scheme == "https" && place.ends_with(":443"));
+  return !scheme.empty() && std::all_of(scheme.begin(), scheme.end(), is_letter) &&
+         std::all_of(place.begin(), place.end(), is_place) && !without_port(place).empty() &&
+         !usual_port;
 }
 
 bool is_json(std::string_view content_type) {

@@ -43,6 +43,10 @@ bool is_own(const std::string& host, const std::string& own);
 // own may have come through a proxy, by https.
 bool is_of_other_page(const Request& request);
 
+// True if a text is what browsers send as the Origin header of a site's pages: a scheme in small
+// letters, a name or an address, and a port unless it is the scheme's own.
+bool is_origin(std::string_view text);
+
 // True if a Content-Type is JSON, with any parameters.
 bool is_json(std::string_view content_type);
 

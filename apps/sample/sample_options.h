@@ -22,13 +22,4 @@ struct SampleOptions {
   std::optional<std::string> json_schema = {};
 };
 
-// A temperature of 0 is greedy, and a top_k of 0 is all tokens, as other programs have it.
-inline void settle_zeros(nn::GenerateOptions& options) {
-  if (options.temperature == 0) {
-    options.greedy = true;
-    options.temperature = 1;
-  }
-  if (options.top_k == 0) options.top_k.reset();
-}
-
 }  // namespace tapegrad::sampling

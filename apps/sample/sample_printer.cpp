@@ -110,7 +110,14 @@ void SamplePrinter::rate(const nn::GenerationCost& cost) const {
 nn::GenerateOptions generate_options(const run::TextModel& model, const SampleOptions& options) {
   nn::GenerateOptions generate = options.generate;
   generate.logprobs = options.logprobs;
-  if (!options.ignore_eos) generate.stop_tokens = model.tokenizer.ends();
+  for (const std::int32_t token : generate.stop_tokens) {
+    check(token < model.gpt.config.vocab_size,
+          "--stop-token-ids: {} is not a token of the model's {}", token,
+          model.gpt.config.vocab_size);
+  }
+  if (options.ignore_eos) return generate;
+  const auto& ends = model.tokenizer.ends();
+  generate.stop_tokens.insert(generate.stop_tokens.end(), ends.begin(), ends.end());
   return generate;
 }
 

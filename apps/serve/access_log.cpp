@@ -7,6 +7,8 @@
 namespace tapegrad::serve {
 namespace {
 
+constexpr std::size_t kMostIgnoredNames = 256;  // names of fields; clients may send any
+
 std::string time_text() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -53,6 +55,18 @@ void AccessLog::write(const Visit& visit, int status, const Usage& usage) {
   if (texts_) json["request"] = visit.request;
   if (texts_) json["answer"] = visit.answer;
   print_error(json_text(json) + "\n");
+}
+
+void AccessLog::ignored(const std::vector<std::string>& names) {
+  if (form_ == LogForm::none) return;
+  for (const std::string& name : names) {
+    if (ignored_.size() >= kMostIgnoredNames || !ignored_.insert(name).second) continue;
+    print_error(form_ == LogForm::json
+                    ? json_text(Json{{"time", time_text()}, {"ignored", name}}) + "\n"
+                    : fmt::format("{} ignored: {}, which nothing here knows; --strict refuses "
+                                  "such fields\n",
+                                  time_text(), name));
+  }
 }
 
 std::string AccessLog::metrics() const {

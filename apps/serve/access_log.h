@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tapegrad/apps/serve/text_job.h"
 
@@ -30,6 +32,8 @@ class AccessLog {
   bool keeps_texts() const { return texts_ && form_ != LogForm::none; }
   // status 499: the client left before the answer.
   void write(const Visit& visit, int status, const Usage& usage = {});
+  // Says once for each name that it is of fields that are ignored.
+  void ignored(const std::vector<std::string>& names);
   // Lines of Prometheus' text: requests by path and status.
   std::string metrics() const;
 
@@ -37,6 +41,7 @@ class AccessLog {
   const LogForm form_;
   const bool texts_;
   std::map<std::pair<std::string, int>, std::int64_t> requests_;
+  std::set<std::string> ignored_;  // names that were said
 };
 
 // The engine's numbers as Prometheus' text.

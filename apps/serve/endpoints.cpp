@@ -17,6 +17,8 @@ namespace tapegrad::serve {
 namespace {
 
 constexpr std::string_view kModels = "/v1/models/";
+constexpr int kNoContent = 204;
+
 // In a time that does not tell how much of it is right.
 bool same_secret(const std::string& a, const std::string& b) {
   unsigned different = a.size() == b.size() ? 0 : 1;
@@ -141,6 +143,22 @@ bool Endpoints::has_key(const std::string& authorization) const {
   return found;
 }
 
+bool Endpoints::allows(const std::string& origin) const {
+  return std::ranges::find(options_.origins, origin) != options_.origins.end();
+}
+
+// What the page of an allowed site needs to read an answer. What a cache keeps of one is for that
+// site alone.
+http::Headers Endpoints::headers_for(const std::string& origin) const {
+  if (options_.origins.empty()) return {};
+  http::Headers headers = {{"Vary", "Origin"}};
+  if (!allows(origin)) return headers;
+  headers.emplace_back("Access-Control-Allow-Origin", origin);
+  headers.emplace_back("Access-Control-Expose-Headers",
+                       "X-Request-Id, X-Tapegrad-Ignored, Retry-After");
+  return headers;
+}
+
 std::optional<Refusal> Endpoints::refusal_of(const http::Request& request) const {
   const auto refused = [](int status, const std::string& message, const std::string& code = {}) {
     return Refusal{.status = status, .message = message, .code = code};
@@ -157,13 +175,15 @@ std::optional<Refusal> Endpoints::refusal_of(const http::Request& request) const
         fmt::format("No endpoint {} {}; see docs/serving.md.", request.method, request.path());
     return refused(404, message, "not_found");
   }
+  if (is_preflight(request)) return std::nullopt;
   if (!endpoint->open && !has_key(request.authorization)) {
     return refused(401, "an API key is needed: Authorization: Bearer KEY", "invalid_api_key");
   }
   if (request.method != endpoint->method) {
     return refused(405, fmt::format("{} is the only method here", endpoint->method));
   }
-  if (http::is_of_other_page(request)) return refused(403, "the page of another site asks");
+  if (http::is_of_other_page(request) && !allows(request.origin))
+    return refused(403, "the page of another site asks");
   if (ending_) return server_ends();
   if (request.method == "GET") return std::nullopt;
   if (!http::is_json(request.content_type)) {
@@ -172,8 +192,14 @@ std::optional<Refusal> Endpoints::refusal_of(const http::Request& request) const
   return std::nullopt;
 }
 
+// A browser asks before it sends a page's request to another site; it has no key then.
+bool Endpoints::is_preflight(const http::Request& request) const {
+  return request.method == "OPTIONS" && allows(request.origin);
+}
+
 std::optional<http::Response> Endpoints::refuses(const http::Request& request) {
   const auto why = refusal_of(request);
+  if (!why && is_preflight(request)) return preflight(*find(request));
   if (!why) return std::nullopt;
   const Endpoint* endpoint = find(request);
   log_.write({.method = shown_method(request.method),
@@ -182,6 +208,15 @@ std::optional<http::Response> Endpoints::refuses(const http::Request& request) {
   http::Response response = why->response();
   if (why->status == 405) response.headers.emplace_back("Allow", std::string(endpoint->method));
   return response;
+}
+
+http::Response Endpoints::preflight(const Endpoint& endpoint) {
+  log_.write({.method = "OPTIONS", .path = std::string(endpoint.path)}, kNoContent);
+  // The star stands for all headers but Authorization.
+  return {.status = kNoContent,
+          .headers = {{"Access-Control-Allow-Methods", std::string(endpoint.method)},
+                      {"Access-Control-Allow-Headers", "Authorization, Content-Type, *"},
+                      {"Access-Control-Max-Age", "600"}}};
 }
 
 http::Response Endpoints::refusal(int status, const std::string& why) const {

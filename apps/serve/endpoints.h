@@ -20,6 +20,9 @@ struct EndpointOptions {
   http::ListenerOptions listen = {};
   std::vector<std::string> names = {};  // of this server beside its address, for Host headers
   std::vector<std::string> keys = {};   // clients must have one of them; none: anybody may ask
+  // Other sites whose pages may ask: "https://app.example".
+  std::vector<std::string> origins = {};
+  bool strict = false;  // fields that nothing knows are refused
   LogForm log = LogForm::lines;
   bool log_texts = false;
   std::size_t max_reading = 64;        // requests that wait for a reading thread
@@ -53,6 +56,7 @@ class Endpoints : public http::Handler {
   std::optional<http::Response> answer(
       const http::Request& request, const std::shared_ptr<http::Connection>& connection) override;
   http::Response refusal(int status, const std::string& why) const override;
+  http::Headers headers_for(const std::string& origin) const override;
   void ended(http::Connection* connection) override;
   void breaks(const char* why) noexcept override;
 
@@ -65,7 +69,10 @@ class Endpoints : public http::Handler {
     std::shared_ptr<http::Connection> connection;
     Visit visit;
     std::shared_ptr<Read> read;
+    std::string ignored = {};  // the header's value, once it was read
     bool streams = false;
+
+    http::Headers headers() const;
   };
 
   static const std::vector<Endpoint>& table();
@@ -73,6 +80,9 @@ class Endpoints : public http::Handler {
   static Refusal told_refusal_of(const std::exception& error);
   std::optional<Refusal> refusal_of(const http::Request& request) const;
   bool has_key(const std::string& authorization) const;
+  bool allows(const std::string& origin) const;
+  bool is_preflight(const http::Request& request) const;
+  http::Response preflight(const Endpoint& endpoint);
   std::optional<Refusal> read_later(const Endpoint& endpoint, const http::Request& request,
                                     const std::shared_ptr<http::Connection>& connection,
                                     Visit& visit);

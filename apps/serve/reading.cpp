@@ -99,6 +99,7 @@ std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const htt
                     .id = visit.id,
                     .new_seed = rng_.next32(),
                     .reply = [this, id] { return std::make_unique<PostedReply>(*this, id); },
+                    .ignored = std::make_shared<IgnoredFields>(options_.strict),
                     .look = {}};
   const std::shared_ptr<Read> made(new Read{endpoint, asked, request.body, visit.begin});
   made->asked.look = [this, read = made.get()] { look(*read); };
@@ -111,7 +112,7 @@ std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const htt
   }
   ++reading_;
   // First: ended() takes what waits from there.
-  pending_.emplace(id, Pending{connection, visit, made});
+  pending_.emplace(id, Pending{.connection = connection, .visit = visit, .read = made});
   waiting_[connection.get()] = id;
   return std::nullopt;
 }
@@ -150,7 +151,10 @@ void Endpoints::make(Read& made) const {
 }
 
 void Endpoints::end_reading(Engine::Id id, Read& made) {
-  if (pending_.contains(id)) {  // the client is still there
+  const auto pending = pending_.find(id);
+  if (pending != pending_.end()) {  // the client is still there
+    pending->second.ignored = made.asked.ignored->header();
+    log_.ignored(made.asked.ignored->names());
     try {
       if (!made.response) {
         const auto seconds = engine_.submit(id, std::move(made.job), made.begin);
@@ -171,6 +175,12 @@ EngineState Endpoints::state() const {
   return state;
 }
 
+http::Headers Endpoints::Pending::headers() const {
+  http::Headers headers = {{"X-Request-Id", visit.id}};
+  if (!ignored.empty()) headers.emplace_back("X-Tapegrad-Ignored", ignored);
+  return headers;
+}
+
 Endpoints::Pending Endpoints::take(std::map<Engine::Id, Pending>::iterator place) {
   Pending pending = std::move(place->second);
   waiting_.erase(pending.connection.get());
@@ -184,7 +194,8 @@ void Endpoints::send(Engine::Id id, http::Response response, const Usage& usage)
   Pending pending = take(place);
   if (log_.keeps_texts()) pending.visit.answer = response.body;
   log_.write(pending.visit, response.status, usage);
-  response.headers.emplace_back("X-Request-Id", pending.visit.id);
+  const http::Headers about = pending.headers();
+  response.headers.insert(response.headers.end(), about.begin(), about.end());
   pending.connection->send(std::move(response));
 }
 
@@ -193,7 +204,7 @@ void Endpoints::event(Engine::Id id, std::string data) {
   if (place == pending_.end()) return;
   Pending& pending = place->second;
   if (!std::exchange(pending.streams, true)) {
-    pending.connection->begin_events({{"X-Request-Id", pending.visit.id}});
+    pending.connection->begin_events(pending.headers());
   }
   if (log_.keeps_texts()) pending.visit.answer += data;
   pending.connection->send_event(std::make_shared<const std::string>(std::move(data)));

@@ -94,7 +94,7 @@ void TextJob::begin(std::size_t index, TextPart& part) {
   }
   if (!answer.prompt.echo) return;
   part.text = *answer.prompt.echo;
-  if (request_.options.logprobs) part.tokens = echoed(answer);
+  if (request_.options.prompt_logprobs) part.tokens = echoed(answer);
 }
 
 bool TextJob::take(std::size_t text, nn::Generation::Taken taken) {

@@ -175,6 +175,15 @@ class MessageMarks {
   std::size_t count_ = 0;
 };
 
+constexpr std::string_view kSpaces = " \t\n\r\f\v";
+
+void cut(RenderedChat& chat, std::size_t end) {
+  chat.text.resize(end);
+  std::erase_if(chat.letters, [&](std::size_t place) { return place >= end; });
+  std::erase_if(chat.generated, [&](const TextSpan& span) { return span.begin >= end; });
+  for (TextSpan& span : chat.generated) span.end = std::min(span.end, end);
+}
+
 }  // namespace
 
 RenderedChat render_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
@@ -189,6 +198,35 @@ RenderedChat render_chat(const ChatTemplate& chat_template, const Tokenizer& tok
   const std::string more = marks.marked_variables(variables);
   if (!marks.any()) return as_it_is();
   return marks.unmarked(chat_template.render(marked, add_generation_prompt, more, most));
+}
+
+RenderedChat render_continued(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                              Conversation conversation, std::string_view variables,
+                              const RenderLimits& most) {
+  check(!conversation.messages.empty(), "[chat template] there is no message to go on with");
+  // A mark ends the content, and a space behind it tells whether the template trims.
+  constexpr char kTrimmed = ' ';
+  const std::string mark = to_utf8(unused_mark(conversation, variables, chat_template.source()));
+  Message& last = conversation.messages.back();
+  const std::string content = last.content;
+  last = with_content(std::move(last), content + mark + kTrimmed);
+  RenderedChat chat = render_chat(chat_template, tokenizer, conversation, false, variables, most);
+  const std::size_t place = chat.text.find(mark);
+  check(place != chat.text.npos,
+        "[chat template] the template does not show the last message, so that nothing can go on "
+        "with it");
+  check(chat.text.rfind(mark) == place,
+        "[chat template] the template shows the last message several times, so that nothing can go "
+        "on with it");
+  std::size_t end = place;
+  const std::size_t behind = place + mark.size();
+  if (behind == chat.text.size() || chat.text[behind] != kTrimmed) {
+    const std::size_t spaces = content.size() - (content.find_last_not_of(kSpaces) + 1);
+    const std::size_t least = place - std::min(spaces, place);
+    while (end > least && kSpaces.find(chat.text[end - 1]) != kSpaces.npos) --end;
+  }
+  cut(chat, end);
+  return chat;
 }
 
 std::vector<Token> tokens_of(const RenderedChat& chat, const Tokenizer& tokenizer) {

@@ -18,6 +18,14 @@ RenderedChat render_chat(const ChatTemplate& chat_template, const Tokenizer& tok
                          const Conversation& conversation, bool add_generation_prompt,
                          std::string_view variables = {}, const RenderLimits& most = {});
 
+// The same up to the end of the last message's content, behind which its writer goes on: the text
+// of transformers' continue_final_message. What the template writes behind the content is left out;
+// if it trims contents, so are the spaces at the end. Errors, too: there is no message, or the
+// template shows the end of the last content nowhere, or several times.
+RenderedChat render_continued(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                              Conversation conversation, std::string_view variables = {},
+                              const RenderLimits& most = {});
+
 // The tokens of such a text.
 std::vector<Token> tokens_of(const RenderedChat& chat, const Tokenizer& tokenizer);
 

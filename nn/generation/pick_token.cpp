@@ -24,9 +24,16 @@ void GenerateOptions::validate() const {
   check(!top_k || *top_k >= 1, "top_k must be at least 1, not {}", top_k.value_or(0));
   check(top_p > 0 && top_p <= 1, "top_p must be above 0 and at most 1, not {}", top_p);
   check(min_p >= 0 && min_p <= 1, "min_p must be from 0 to 1, not {}", min_p);
+  check(typical_p > 0 && typical_p <= 1, "typical_p must be above 0 and at most 1, not {}",
+        typical_p);
   check(repetition_penalty >= kLeastPenalty && repetition_penalty <= kMostPenalty,
         "repetition_penalty must be from {} to {}, not {}", kLeastPenalty, kMostPenalty,
         repetition_penalty);
+  check(std::abs(presence_penalty) <= kMostLogit, "presence_penalty must be finite in f32, not {}",
+        presence_penalty);
+  check(std::abs(frequency_penalty) <= kMostLogit,
+        "frequency_penalty must be finite in f32, not {}", frequency_penalty);
+  check(min_tokens >= 0, "min_tokens must not be negative, as {} is", min_tokens);
   for (const auto& [token, bias] : logit_bias) {
     check(std::abs(bias) <= kMostLogit, "the logit_bias of token {} must be finite in f32, not {}",
           token, bias);
@@ -49,15 +56,29 @@ namespace {
 
 constexpr float kRuledOut = -std::numeric_limits<float>::infinity();
 
+void add_to(float& logit, double added) {
+  if (!std::isfinite(logit)) return;  // it is ruled out
+  // Two large ones that add up to infinity would have no difference.
+  const double sum = static_cast<double>(logit) + added;
+  logit = static_cast<float>(std::clamp(sum, -kMostLogit, kMostLogit));
+}
+
 void add_bias(std::vector<float>& logits, const std::map<std::int32_t, double>& bias) {
   for (const auto& [token, added] : bias) {
     check(token >= 0 && token < std::ssize(logits), "logit_bias: token {} is not one of the {}",
           token, logits.size());
-    float& logit = logits[static_cast<std::size_t>(token)];
-    if (!std::isfinite(logit)) continue;  // it is ruled out
-    // Two large ones that add up to infinity would have no difference.
-    const double sum = static_cast<double>(logit) + added;
-    logit = static_cast<float>(std::clamp(sum, -kMostLogit, kMostLogit));
+    add_to(logits[static_cast<std::size_t>(token)], added);
+  }
+}
+
+// OpenAI's penalties, of the tokens behind a prompt.
+void penalize_new(std::vector<float>& logits, double presence, double frequency,
+                  std::span<const std::int32_t> made) {
+  std::map<std::int32_t, std::int64_t> counts;
+  for (const std::int32_t token : made) ++counts[token];
+  for (const auto& [token, count] : counts) {
+    add_to(logits[static_cast<std::size_t>(token)],
+           -presence - frequency * static_cast<double>(count));
   }
 }
 
@@ -137,13 +158,41 @@ void keep_top_p(std::vector<double>& weights, double p) {
   }
 }
 
+// Rules out all but the tokens whose surprise is nearest to its mean, and that have the probability
+// `p` together.
+void keep_typical(std::vector<double>& weights, double p) {
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  double mean = 0;
+  for (const double w : weights) {
+    if (w > 0) mean -= w / total * std::log(w / total);
+  }
+  std::vector<std::pair<double, std::size_t>> order;  // how far from the mean
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] > 0) order.emplace_back(std::abs(-std::log(weights[i] / total) - mean), i);
+  }
+  std::sort(order.begin(), order.end());
+  double sum = 0, most = 0;
+  for (const auto& [distance, i] : order) {
+    if (sum >= p * total) break;
+    sum += weights[i];
+    most = distance;
+  }
+  for (const auto& [distance, i] : order) {  // of those at the edge, all stay
+    if (distance > most) weights[i] = 0;
+  }
+}
+
 }  // namespace
 
 std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
-                        std::span<const std::int32_t> text) {
+                        std::span<const std::int32_t> text, std::int64_t prompt_tokens) {
   check_logits(logits);
   add_bias(logits, options.logit_bias);
   if (options.repetition_penalty != 1) penalize(logits, options.repetition_penalty, text);
+  if (options.presence_penalty != 0 || options.frequency_penalty != 0) {
+    penalize_new(logits, options.presence_penalty, options.frequency_penalty,
+                 text.subspan(static_cast<std::size_t>(prompt_tokens)));
+  }
   if (options.greedy) {
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
                                      logits.begin());
@@ -151,10 +200,13 @@ std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& option
   if (options.top_k) keep_top_k(logits, *options.top_k);
   std::vector<double> weights = weights_of(logits, options.temperature);
   if (options.top_p < 1) keep_top_p(weights, options.top_p);
-  // The likeliest token has weight 1, and is never ruled out.
+  for (double& weight : weights) {  // the likeliest token has weight 1
+    if (weight < options.min_p) weight = 0;
+  }
+  if (options.typical_p < 1) keep_typical(weights, options.typical_p);
   double total = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    logits[i] = weights[i] < options.min_p ? 0.0F : static_cast<float>(weights[i]);
+    logits[i] = static_cast<float>(weights[i]);
     total += static_cast<double>(logits[i]);
   }
   for (float& weight : logits) weight = static_cast<float>(weight / total);

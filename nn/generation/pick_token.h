@@ -32,6 +32,7 @@ inline std::span<const std::string_view> names_of(Context) { return kContextName
 inline constexpr std::int64_t kSinks = 4;
 inline constexpr std::int64_t kMostLookup = 64;
 inline constexpr double kLeastPenalty = 0.01, kMostPenalty = 100;
+inline constexpr double kMostAddedPenalty = 2;  // of programs, as in OpenAI's interface
 
 // How one text goes on, and where it ends.
 struct GenerateOptions {
@@ -44,15 +45,23 @@ struct GenerateOptions {
   double top_p = 1;
   // Among the tokens with at least this share of the likeliest one's probability. [0, 1]
   double min_p = 0;
+  // Locally typical sampling (Meister et al., 2023, "Locally Typical Sampling", section 4): among
+  // the tokens whose surprise, −log of their probability, is nearest to the expected one, and that
+  // together have at least this probability. (0, 1]
+  double typical_p = 1;
   // Divides positive logits of tokens that the text has already, and multiplies negative ones
   // (Keskar et al., 2019, "CTRL", section 4.1). From kLeastPenalty to kMostPenalty; 1: none.
   double repetition_penalty = 1;
+  // Are taken from the logits of tokens that the text has behind its prompt, as OpenAI's interface
+  // has it: once, and once for each time that it has the token.
+  double presence_penalty = 0, frequency_penalty = 0;
   // Numbers that are added to the logits of tokens, before all of the above: those of f32.
   std::map<std::int32_t, double> logit_bias = {};
   // Which tokens may come next, or null: all. It is as before the first token, and stays so: each
   // text has a clone of its own.
   std::shared_ptr<const TokenMask> mask = {};
   Tokens stop_tokens = {};        // each ends the text, and is not part of it
+  std::int64_t min_tokens = 0;    // none of these ends it before so many new tokens
   bool logprobs = false;          // also find each token's log probability: see NewToken
   std::int64_t top_logprobs = 0;  // and so many of the likeliest tokens in its place
   // Also find the log probabilities of the prompt's tokens, and so many of the likeliest tokens in
@@ -74,12 +83,13 @@ struct GenerateOptions {
   void validate() const;  // throws Error for invalid values
 };
 
-// The token that `logits` (V) and the options give after the tokens of `text`. What an option rules
-// out is decided in the order of Hugging Face's transformers: bias, penalty, temperature, top_k,
-// top_p, min_p, each among what the ones before it have left. The options' mask is the caller's
-// part: what it forbids is −∞ in the logits, and a token is left. Errors: BrokenLogits; logit_bias
-// names a token that is not one of V.
+// The token that `logits` (V) and the options give after the tokens of `text`, of which the first
+// `prompt_tokens` are its prompt. What an option rules out is decided in the order of Hugging
+// Face's transformers: bias, repetition penalty, presence and frequency penalty, temperature,
+// top_k, top_p, min_p, each among what the ones before it have left. The options' mask and
+// min_tokens are the caller's part: what they forbid is −∞ in the logits, and a token is left.
+// Errors: BrokenLogits; logit_bias names a token that is not one of V.
 std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
-                        std::span<const std::int32_t> text = {});
+                        std::span<const std::int32_t> text = {}, std::int64_t prompt_tokens = 0);
 
 }  // namespace tapegrad::nn

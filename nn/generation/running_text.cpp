@@ -17,13 +17,20 @@ bool none_allowed(std::span<const float> logits) {
                      [](float logit) { return logit == -std::numeric_limits<float>::infinity(); });
 }
 
+void rule_out(std::span<float> logits, const Tokens& tokens) {
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || token >= std::ssize(logits)) continue;  // the tokenizer's alone
+    logits[static_cast<std::size_t>(token)] = -std::numeric_limits<float>::infinity();
+  }
+}
+
 NewToken scored_token(std::span<const float> logits, std::int32_t token, std::int64_t top) {
   const LogProbabilities logprobs(logits);
   return {token, logprobs[token], logprobs.likeliest(top)};
 }
 
-std::unique_ptr<Proposer> proposer_for(const GenerateOptions& options) {
-  if (options.draft != nullptr) return std::make_unique<Draft>(options);
+std::unique_ptr<Proposer> proposer_for(const GenerateOptions& options, std::int64_t prompt_tokens) {
+  if (options.draft != nullptr) return std::make_unique<Draft>(options, prompt_tokens);
   return options.lookup > 0 ? std::make_unique<Lookup>() : nullptr;
 }
 
@@ -35,7 +42,7 @@ RunningText::RunningText(Tokens prompt, const GenerateOptions& options, Rng rng)
       rng_(std::move(rng)),
       mask_(options.mask == nullptr ? nullptr : options.mask->clone()),
       prompt_tokens_(std::ssize(tokens_)),
-      proposer_(proposer_for(options)) {
+      proposer_(proposer_for(options, prompt_tokens_)) {
   const bool only_scored = options.prompt_logprobs && prompt_tokens_ > 1;
   if (options.max_new_tokens == 0 && !only_scored) end_ = TextEnd::length;
 }
@@ -70,20 +77,24 @@ std::vector<NewToken> RunningText::take_new() {
 // Log probabilities are those of the model, whatever the options make of its logits.
 void RunningText::choose_one(std::span<const float> logits) {
   std::vector<float> allowed(logits.begin(), logits.end());
-  const bool masked = mask_ != nullptr;
+  const Tokens& stops = options_.stop_tokens;
+  const bool masked = mask_ != nullptr, too_early = new_tokens() < options_.min_tokens;
   const auto allow = [&] {
-    check_logits(logits);  // a mask may hide the broken ones
-    mask_->allow(allowed);
+    check_logits(logits);  // what is ruled out may hide the broken ones
+    if (masked) mask_->allow(allowed);
+    if (too_early) rule_out(allowed, stops);
   };
-  if (masked && !guarded(allow)) return;
-  if (masked && none_allowed(allowed)) {
+  const bool limited = masked || too_early;
+  if (limited && !guarded(allow)) return;
+  if (limited && none_allowed(allowed)) {
     end_ = TextEnd::no_token;
     return;
   }
   std::int32_t token = 0;
-  const auto pick = [&] { token = pick_token(std::move(allowed), options_, rng_, tokens_); };
+  const auto pick = [&] {
+    token = pick_token(std::move(allowed), options_, rng_, tokens_, prompt_tokens_);
+  };
   if (!guarded(pick)) return;
-  const Tokens& stops = options_.stop_tokens;
   if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
     end_ = TextEnd::stop_token;
     return;

@@ -60,7 +60,8 @@ def refused(kind, param, code, call):
 create = client.completions.create
 refused(openai.BadRequestError, "best_of", "unsupported_parameter", lambda: create(model=model, prompt="a", best_of=4))
 refused(openai.BadRequestError, "max_tokens", "context_length_exceeded", lambda: create(model=model, prompt="a", max_tokens=100000))
-refused(openai.BadRequestError, "colour", "unknown_parameter", lambda: create(model=model, prompt="a", extra_body={"colour": 1}))
+ignored = client.completions.with_raw_response.create(model=model, prompt="a", max_tokens=1, extra_body={"colour": 1})
+assert ignored.headers["X-Tapegrad-Ignored"] == "colour"
 refused(openai.NotFoundError, "model", "model_not_found", lambda: create(model="gpt-5", prompt="a"))
 chat = client.chat.completions.create
 refused(openai.BadRequestError, "tools", "unsupported_parameter", lambda: chat(model=model, messages=messages, tools=[{"type": "function", "function": {"name": "f"}}]))

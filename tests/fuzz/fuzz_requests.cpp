@@ -65,6 +65,7 @@ void ask(int endpoint, const Json& body) {
                     .id = "1",
                     .new_seed = 1,
                     .reply = [] { return std::make_unique<NoReply>(); },
+                    .ignored = std::make_shared<IgnoredFields>(),
                     .look = [] {}};
   switch (endpoint) {
     case 0:

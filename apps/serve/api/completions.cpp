@@ -113,15 +113,13 @@ std::vector<TextPrompt> read_prompts_field(const ServedModel& model, Fields& fie
 
 std::unique_ptr<Job> completions(const Json& body, const Asked& asked) {
   const ServedModel& model = asked.model;
-  Fields fields(body);
+  Fields fields(body, kInCompletion, *asked.ignored);
   TextRequest request;
   read_text_request(fields, model, asked.new_seed, request);
   bool echo = false;
   fields.boolean("echo", echo);
   std::optional<std::int64_t> logprobs;
   fields.integer("logprobs", logprobs, 0, kMostTop);
-  fields.fixed("best_of", 1, "each text that is made is returned; 'n' says how many");
-  fields.fixed("suffix", "", "texts are continued at their end");
   std::vector<TextPrompt> prompts = read_prompts_field(model, fields, echo);
   fields.end();
   const auto texts = prompts.size() * static_cast<std::size_t>(request.n);
@@ -136,8 +134,7 @@ std::unique_ptr<Job> completions(const Json& body, const Asked& asked) {
   for (const TextPrompt& prompt : prompts) {
     longest = std::max(longest, std::ssize(prompt.tokens));
   }
-  request.options.max_new_tokens =
-      new_tokens(model, longest, request.max_tokens, kUsualTokens, "prompt");
+  settle_length(fields, model, longest, kUsualTokens, "prompt", request);
   auto format = std::make_unique<CompletionFormat>(model.model.tokenizer, logprobs.has_value(),
                                                    logprobs.value_or(0) > 0);
   return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(format), asked.id,

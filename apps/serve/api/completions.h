@@ -13,6 +13,7 @@ struct Asked {
   std::string id;          // of the answer, but for its beginning
   std::uint64_t new_seed;  // for a request without one
   std::function<std::unique_ptr<Reply>()> reply;
+  std::shared_ptr<IgnoredFields> ignored;
   // Called now and then by what takes long: Refused if the request has no more time, or nobody
   // waits for it.
   std::function<void()> look;

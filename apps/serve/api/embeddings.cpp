@@ -105,13 +105,13 @@ nn::Tokens tokens_of_input(const ServedModel& model, Fields& fields, const Json&
 
 std::unique_ptr<Job> embeddings(const Json& body, const Asked& asked) {
   const ServedModel& model = asked.model;
-  Fields fields(body);
+  Fields fields(body, kInEmbedding, *asked.ignored);
   const NamedModel& named = read_model_name(fields, model);
   std::string format = "float", pooling = "mean";
   fields.choice("encoding_format", format, {"float", "base64"});
   fields.choice("pooling", pooling, {"mean", "last"});
-  fields.fixed("dimensions", model.model.gpt.config.n_embd, "vectors have the model's size");
-  fields.unchanging({"user"});
+  fields.fixed("dimensions", Json::array({model.model.gpt.config.n_embd}),
+               "vectors have the model's size");
   const Json* input = fields.find("input");
   if (input == nullptr) {
     fields.refuse("input", "'input' is missing", "missing_required_parameter");

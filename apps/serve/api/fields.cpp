@@ -1,16 +1,30 @@
 #include "tapegrad/apps/serve/api/fields.h"
 
-#include <cmath>
+#include <algorithm>
 #include <utility>
 
 namespace tapegrad::serve {
+namespace {
 
-Fields::Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
+constexpr int kRuleDepth = 4;  // of JSON in field_rules()
+
+}  // namespace
+
+Fields::Fields(const Json& object, FieldPlace place, IgnoredFields& ignored, std::string path)
+    : object_(object), ignored_(ignored), path_(std::move(path)) {
   if (!object.is_object()) {
     throw Refused({.message = path_.empty() ? "the body must be a JSON object"
                                             : "'" + path_ + "' must be an object",
                    .param = path_,
                    .code = "invalid_type"});
+  }
+  for (const FieldRule& rule : field_rules()) {
+    if ((rule.places & place) == 0) continue;
+    if (rule.harmless.empty()) {
+      known_.emplace(rule.name);
+    } else if (object.contains(rule.name)) {
+      fixed(rule.name, parse_json<Json>(rule.harmless, kRuleDepth), rule.why);
+    }
   }
 }
 
@@ -90,24 +104,30 @@ void Fields::choice(std::string_view name, std::string& value,
   refuse(name, fmt::format("'{}' must be one of {}", path_of(name), list));
 }
 
-void Fields::unchanging(std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) known_.emplace(name);
-}
-
-void Fields::fixed(std::string_view name, const Json& neutral, std::string_view why) {
+void Fields::fixed(std::string_view name, const Json& harmless, std::string_view why) {
   const Json* found = find(name);
-  if (found == nullptr || *found == neutral) return;
+  if (found == nullptr) return;
   const bool nothing = (found->is_array() || found->is_object()) && found->empty();
-  if (nothing) return;
+  if (nothing || std::find(harmless.begin(), harmless.end(), *found) != harmless.end()) return;
   refuse(name, fmt::format("'{}' is not supported: {}", path_of(name), why),
          "unsupported_parameter");
 }
 
+std::vector<std::string_view> Fields::unknown() const {
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : object_.get_ref<const Json::object_t&>()) {
+    if (!value.is_null() && !known_.contains(name)) names.push_back(name);
+  }
+  return names;
+}
+
 void Fields::end() const {
-  for (const auto& [name, value] : object_.items()) {
-    if (known_.contains(name)) continue;
-    refuse(name, fmt::format("'{}' is not a field that this server knows", path_of(name)),
-           "unknown_parameter");
+  for (const std::string_view name : unknown()) {
+    if (ignored_.strict()) {
+      refuse(name, fmt::format("'{}' is not a field that this server knows", path_of(name)),
+             "unknown_parameter");
+    }
+    ignored_.add(path_, name);
   }
 }
 

@@ -5,19 +5,28 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "tapegrad/apps/serve/api/field_rules.h"
+#include "tapegrad/apps/serve/api/ignored_fields.h"
 #include "tapegrad/apps/serve/api/refusal.h"
 
 namespace tapegrad::serve {
 
 // The fields of a JSON object that a client has sent. Each that is understood is asked for once;
-// end() refuses all others by name, so that none is ignored. A field that is null is not there.
-// Whatever is not as the call says is a Refused that names the field.
+// what becomes of all others, field_rules() says. A field that is null is not there. Whatever is
+// not as the call says is a Refused that names the field.
 class Fields {
  public:
-  // `path` is the object's place in the request: "response_format"; "": the request itself.
-  explicit Fields(const Json& object, std::string path = {});
+  // The request itself. Refuses what field_rules() refuse at this place. The object and `ignored`
+  // must outlive this.
+  Fields(const Json& body, FieldPlace place, IgnoredFields& ignored)
+      : Fields(body, place, ignored, {}) {}
+  // An object in it, by its place in the request: "response_format".
+  Fields inside(const Json& object, FieldPlace place, std::string path) const {
+    return {object, place, ignored_, std::move(path)};
+  }
 
   // The value of a field; null if it is not there.
   const Json* find(std::string_view name);
@@ -33,11 +42,11 @@ class Fields {
   // One of these.
   void choice(std::string_view name, std::string& value,
               std::initializer_list<std::string_view> choices);
-  // Fields that change nothing of an answer, for clients that send them; any value.
-  void unchanging(std::initializer_list<std::string_view> names);
-  // A field that has one value here, which it may be given: `neutral` or an empty list or object.
-  void fixed(std::string_view name, const Json& neutral, std::string_view why);
-  // Refuses what was not asked for.
+  // A field that has one of these values here, which it may be given; or an empty list or object.
+  void fixed(std::string_view name, const Json& harmless, std::string_view why);
+  // The names of what was not asked for.
+  std::vector<std::string_view> unknown() const;
+  // Names what was not asked for, or refuses it if requests are strict.
   void end() const;
 
   std::string path_of(std::string_view name) const;
@@ -46,10 +55,12 @@ class Fields {
   [[noreturn]] void refuse_type(std::string_view name, std::string_view expected) const;
 
  private:
+  Fields(const Json& object, FieldPlace place, IgnoredFields& ignored, std::string path);
   std::optional<std::int64_t> find_integer(std::string_view name, std::int64_t least,
                                            std::int64_t most);
 
   const Json& object_;
+  IgnoredFields& ignored_;
   std::string path_;
   std::set<std::string, std::less<>> known_;
 };

@@ -1,8 +1,12 @@
 #include "tapegrad/apps/serve/api/text_request.h"
 
 #include <algorithm>
+#include <limits>
+#include <variant>
 
+#include "tapegrad/apps/sample/sampling_options.h"
 #include "tapegrad/apps/serve/api/response_format.h"
+#include "tapegrad/base/option_schema.h"
 #include "tapegrad/base/text/number_text.h"
 
 namespace tapegrad::serve {
@@ -11,24 +15,57 @@ namespace {
 constexpr double kMostTemperature = 2, kMostBias = 100;
 constexpr std::size_t kMostStopBytes = 512, kMostBiases = 1024;
 
-void read_sampling(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
-  fields.number("temperature", options.temperature, 0, kMostTemperature);
-  if (options.temperature == 0) {
-    options.greedy = true;
-    options.temperature = 1;
+// Reads the fields that options of `sample` are, too.
+class SamplingFields : public OptionTable {
+ public:
+  explicit SamplingFields(Fields& fields) : fields_(fields) {}
+
+ private:
+  void visit(std::string_view name, const Member& member, std::string_view,
+             const Rule& rule) override {
+    if (member.type() == Member::Type::real) {
+      double number = std::get<double>(member.value());
+      fields_.number(name, number, rule.least, std::min(rule.most, most_of(name)));
+      member.set(number);
+    } else if (member.type() == Member::Type::whole64) {
+      std::optional<std::int64_t> number;
+      fields_.integer(name, number, static_cast<std::int64_t>(rule.least),
+                      static_cast<std::int64_t>(rule.most));
+      if (number) member.set(*number);
+    }  // lists have another form here
   }
-  fields.integer("top_k", options.top_k, 0, INT32_MAX);
-  if (options.top_k == 0) options.top_k.reset();  // as other servers have it: all of them
-  fields.number("top_p", options.top_p, 0, 1);
-  if (options.top_p == 0) fields.refuse("top_p", "'top_p' must be above 0");
-  fields.number("min_p", options.min_p, 0, 1);
-  fields.number("repetition_penalty", options.repetition_penalty, nn::kLeastPenalty,
-                nn::kMostPenalty);
-  fields.fixed("presence_penalty", 0, "repetition_penalty is the penalty that there is");
-  fields.fixed("frequency_penalty", 0, "repetition_penalty is the penalty that there is");
+  static double most_of(std::string_view name) {
+    return name == "temperature" ? kMostTemperature : std::numeric_limits<double>::infinity();
+  }
+
+  Fields& fields_;
+};
+
+void read_stop_tokens(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
   bool ignore_eos = false;
   fields.boolean("ignore_eos", ignore_eos);
   if (!ignore_eos) options.stop_tokens = model.model.tokenizer.ends();
+  const Json* ids = fields.find("stop_token_ids");
+  if (ids == nullptr) return;
+  if (!ids->is_array()) fields.refuse_type("stop_token_ids", "a list of tokens");
+  if (ids->size() > kMostBiases) {
+    fields.refuse("stop_token_ids",
+                  fmt::format("'stop_token_ids' has {} tokens, and {} are the most", ids->size(),
+                              kMostBiases));
+  }
+  for (const std::int32_t token : tokens_of_json(fields, "stop_token_ids", *ids, model)) {
+    options.stop_tokens.push_back(token);
+  }
+}
+
+void read_sampling(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
+  sampling::SamplingOptions sampling{options};
+  SamplingFields of_requests(fields);
+  OptionSchema(sampling).describe(of_requests);
+  if (options.top_p == 0) fields.refuse("top_p", "'top_p' must be above 0");
+  if (options.typical_p == 0) fields.refuse("typical_p", "'typical_p' must be above 0");
+  sampling::settle_zeros(options);
+  read_stop_tokens(fields, model, options);
 }
 
 void read_bias(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
@@ -59,9 +96,8 @@ void read_stream(Fields& fields, TextRequest& request) {
   const Json* options = fields.find("stream_options");
   if (options == nullptr) return;
   if (!request.stream) fields.refuse("stream_options", "'stream_options' needs 'stream': true");
-  Fields of_stream(*options, "stream_options");
+  Fields of_stream = fields.inside(*options, kInStream, "stream_options");
   of_stream.boolean("include_usage", request.include_usage);
-  of_stream.unchanging({"include_obfuscation"});
   of_stream.end();
 }
 
@@ -95,13 +131,24 @@ void check_text_size(const Fields& fields, std::string_view name, const ServedMo
                 "context_length_exceeded");
 }
 
+void read_max_tokens(Fields& fields, std::string_view name, TextRequest& request) {
+  constexpr std::int64_t kAll = -1;  // as llama.cpp has it
+  std::optional<std::int64_t> most;
+  fields.integer(name, most, kAll, INT32_MAX);
+  if (!most) return;
+  if (request.max_tokens && request.max_tokens != most) {
+    fields.refuse("max_tokens", fmt::format("'max_tokens' and '{}' differ", name));
+  }
+  request.max_tokens = most;
+}
+
 void read_text_request(Fields& fields, const ServedModel& model, std::uint64_t new_seed,
                        TextRequest& request) {
   const NamedModel& named = read_model_name(fields, model);
   request.model = named.name;
   request.options.adapter = named.adapter;
   fields.integer("n", request.n, 1, static_cast<std::int64_t>(kMostTexts));
-  fields.integer("max_tokens", request.max_tokens, 0, INT32_MAX);
+  read_max_tokens(fields, "max_tokens", request);
   read_sampling(fields, model, request.options);
   read_bias(fields, model, request.options);
   request.stops = one_or_more_texts(fields, "stop", kMostStops);
@@ -115,14 +162,14 @@ void read_text_request(Fields& fields, const ServedModel& model, std::uint64_t n
   request.seed = seed ? static_cast<std::uint64_t>(*seed) : new_seed;
   read_stream(fields, request);
   read_response_format(fields, model, request.options);
-  fields.unchanging({"user", "metadata", "safety_identifier", "prompt_cache_key"});
-  fields.fixed("store", false, "nothing is stored here");
-  fields.fixed("service_tier", "auto", "there is one tier");
 }
 
 std::int64_t new_tokens(const ServedModel& model, std::int64_t prompt_tokens,
                         const std::optional<std::int64_t>& asked, std::int64_t otherwise,
                         const std::string& prompt_field) {
+  if (asked && *asked < 0) {
+    return new_tokens(model, prompt_tokens, std::nullopt, model.context, prompt_field);
+  }
   const std::int64_t room = model.context - prompt_tokens;
   if (room >= 0 && (!asked || *asked <= room)) return asked.value_or(std::min(otherwise, room));
   const std::string wanted = asked ? fmt::format(" and {} new ones", *asked) : "";
@@ -131,6 +178,16 @@ std::int64_t new_tokens(const ServedModel& model, std::int64_t prompt_tokens,
                               model.context, prompt_tokens, wanted),
        .param = room < 0 ? prompt_field : "max_tokens",
        .code = "context_length_exceeded"});
+}
+
+void settle_length(const Fields& fields, const ServedModel& model, std::int64_t prompt_tokens,
+                   std::int64_t otherwise, const std::string& prompt_field, TextRequest& request) {
+  nn::GenerateOptions& options = request.options;
+  options.max_new_tokens =
+      new_tokens(model, prompt_tokens, request.max_tokens, otherwise, prompt_field);
+  if (options.min_tokens <= options.max_new_tokens) return;
+  fields.refuse("min_tokens", fmt::format("'min_tokens' is {}, and a text may have {} tokens",
+                                          options.min_tokens, options.max_new_tokens));
 }
 
 nn::Tokens tokens_of_json(Fields& fields, std::string_view name, const Json& list,

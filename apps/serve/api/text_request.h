@@ -19,7 +19,7 @@ struct TextRequest {
   std::string model = {};  // its name
   std::int64_t n = 1;      // texts of each prompt
   nn::GenerateOptions options = {};
-  std::optional<std::int64_t> max_tokens = {};
+  std::optional<std::int64_t> max_tokens = {};  // -1: as many as fit
   std::vector<std::string> stops = {};
   std::uint64_t seed = 0;  // of the first text; each further one has the next number
   bool stream = false, include_usage = false;
@@ -28,6 +28,8 @@ struct TextRequest {
 // Reads these fields. `new_seed` is the seed of a request that has none.
 void read_text_request(Fields& fields, const ServedModel& model, std::uint64_t new_seed,
                        TextRequest& request);
+// A field that says max_tokens. Refused if another one has said something else.
+void read_max_tokens(Fields& fields, std::string_view name, TextRequest& request);
 // The field "model", or without it the model without adapters. Refused for a name that is not
 // known.
 const NamedModel& read_model_name(Fields& fields, const ServedModel& model);
@@ -52,6 +54,9 @@ nn::Tokens encoded(const Fields& fields, std::string_view name, const ServedMode
 std::int64_t new_tokens(const ServedModel& model, std::int64_t prompt_tokens,
                         const std::optional<std::int64_t>& asked, std::int64_t otherwise,
                         const std::string& prompt_field);
+// Settles the options' max_new_tokens so. Refused for min_tokens that do not fit into it, too.
+void settle_length(const Fields& fields, const ServedModel& model, std::int64_t prompt_tokens,
+                   std::int64_t otherwise, const std::string& prompt_field, TextRequest& request);
 
 // Tokens of a JSON list; refused unless each is one of the model's.
 nn::Tokens tokens_of_json(Fields& fields, std::string_view name, const Json& list,

@@ -1,6 +1,6 @@
 #include "tapegrad/apps/serve/api/token_calls.h"
 
-#include "tapegrad/apps/serve/api/chat_completions.h"
+#include "tapegrad/apps/serve/api/chat_prompt.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/decode_text.h"
 
@@ -16,7 +16,7 @@ constexpr std::size_t kMostDetokenized = std::size_t{4} << 20;
 
 Json tokenize(const Json& body, const Asked& asked) {
   const ServedModel& model = asked.model;
-  Fields fields(body);
+  Fields fields(body, kInTokens, *asked.ignored);
   read_model_name(fields, model);
   std::string content;
   if (!fields.text("content", content)) {
@@ -60,7 +60,7 @@ Json tokenize(const Json& body, const Asked& asked) {
 
 Json detokenize(const Json& body, const Asked& asked) {
   const ServedModel& model = asked.model;
-  Fields fields(body);
+  Fields fields(body, kInTokens, *asked.ignored);
   read_model_name(fields, model);
   const Json* list = fields.find("tokens");
   if (list == nullptr || !list->is_array()) fields.refuse_type("tokens", "a list of tokens");
@@ -77,9 +77,9 @@ Json detokenize(const Json& body, const Asked& asked) {
 }
 
 Json apply_template(const Json& body, const Asked& asked) {
-  Fields fields(body);
+  Fields fields(body, kInTemplate, *asked.ignored);
   read_model_name(fields, asked.model);
-  const std::string prompt = chat_prompt(fields, asked).text;
+  const std::string prompt = chat_prompt(fields, asked).chat.text;
   fields.end();
   return {{"prompt", prompt}};
 }

@@ -32,12 +32,13 @@ Tokens Draft::propose(std::span<const std::int32_t> text, std::int64_t most, con
   Tokens seen(text.begin() + first_, text.end());
   const std::size_t known = seen.size();
   cache.truncate(std::ssize(seen) - 1);
+  const std::int64_t prompt = std::clamp<std::int64_t>(prompt_tokens_ - first_, 0, size - first_);
   Rng rng = draws;
   try {
     while (std::ssize(seen) < size - first_ + most) {
       const auto unread = std::span(seen).subspan(static_cast<std::size_t>(cache.length()));
       std::vector<float> logits = next_logits(*options_.draft, unread, cache);
-      seen.push_back(pick_token(std::move(logits), options_, rng, seen));
+      seen.push_back(pick_token(std::move(logits), options_, rng, seen, prompt));
     }
   } catch (const BrokenLogits& error) {
     fail("[draft] of the draft model: {}", error.what());

@@ -14,7 +14,9 @@ namespace tapegrad::nn {
 // they keep their bits; the draft draws with the same numbers, which makes it likelier to agree.
 class Draft : public Proposer {
  public:
-  explicit Draft(const GenerateOptions& options) : options_(options) {}
+  // `prompt_tokens`: of the text, whose other tokens are new.
+  Draft(const GenerateOptions& options, std::int64_t prompt_tokens)
+      : options_(options), prompt_tokens_(prompt_tokens) {}
 
   // Error if the draft's logits are broken.
   Tokens propose(std::span<const std::int32_t> text, std::int64_t most, const Rng& draws) override;
@@ -22,6 +24,7 @@ class Draft : public Proposer {
 
  private:
   GenerateOptions options_;
+  std::int64_t prompt_tokens_;
   std::int64_t first_ = 0;  // of the text's tokens that the draft sees
   KVCache cache_;           // of those that it has read
 };

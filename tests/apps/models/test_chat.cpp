@@ -77,6 +77,27 @@ TEST_CASE("/reset forgets, /retry answers anew, /system says something else firs
   CHECK(std::count(lines.begin(), lines.end(), '\n') == 2);  // the file keeps what it has
 }
 
+TEST_CASE("/continue goes on with the last answer", "[chat]") {
+  const TempFolder folder;
+  const bool has_template = GENERATE(true, false);
+  const fs::path model = put_hf_model(folder, has_template ? kTemplate : Files{});
+  const Result once = chat(folder, model, "Hi\n");
+  const Result r = chat(
+      folder, model, "/continue\nHi\n/continue\n/save " + (folder / "said.jsonl").string() + "\n");
+  CHECK(r.err.find("/continue: there is no answer yet\n") != r.err.npos);
+  REQUIRE(r.out.starts_with(once.out));
+  const std::string begin = once.out.substr(0, once.out.size() - 1),
+                    more = r.out.substr(once.out.size(), r.out.size() - once.out.size() - 1);
+  CHECK(!more.empty());
+  const Json said = parse_json<Json>(TempFolder::get(folder / "said.jsonl"), 32);
+  if (has_template) {
+    REQUIRE(said["messages"].size() == 2);
+    CHECK(said["messages"][1]["content"] == begin + more);
+  } else {
+    CHECK(said["text"] == "Hi" + begin + more + "\n");
+  }
+}
+
 TEST_CASE("what a template refuses is said, and the conversation goes on", "[chat]") {
   const TempFolder folder;
   const fs::path model = put_hf_model(folder, kTemplate), saved = folder / "said.jsonl";

@@ -37,7 +37,7 @@ TEST_CASE("a server answers with a template that would never end", "[serve]") {
 
 TEST_CASE("what a client or a template says is quoted in part", "[serve]") {
   const TemplateModel model("{{ raise_exception('x' * 10000000) }}");
-  const RunningServer server({}, model.path);
+  const RunningServer server({"--strict"}, model.path);
   const std::string word(1 << 20, 'x');
   for (const Fields& body :
        {Fields{{"prompt", "a"}, {"model", word}}, Fields{{"prompt", "a"}, {word, 1}}}) {

@@ -72,6 +72,40 @@ TEST_CASE("a message that spells special tokens forges no turn", "[render_chat]"
   CHECK(count(tokens_of(before, tokenizer()), "<|im_start|>") == 3);
 }
 
+TEST_CASE("a last message that goes on ends where its content does", "[render_chat]") {
+  const auto begun = [](const std::string& source, const std::string& content) {
+    const Conversation conversation = {{{"user", "Hi"}, {"assistant", content}}};
+    return render_continued(ChatTemplate(source), tokenizer(), conversation);
+  };
+  const std::string keeps = "{% for m in messages %}<{{ m.content }}>{% endfor %}";
+  const std::string trims = "{% for m in messages %}<{{ m.content|trim }}>{% endfor %}";
+  CHECK(begun(keeps, "Well, ").text == "<Hi><Well, ");
+  CHECK(begun(keeps, "Hi").text == "<Hi><Hi");
+  CHECK(begun(keeps, "").text == "<Hi><");
+  CHECK(begun(trims, "Well, ").text == "<Hi><Well,");
+  CHECK(begun(trims, "Well").text == "<Hi><Well");
+  CHECK(begun(trims, "").text == "<Hi><");
+  CHECK(begun(trims, " \n").text == "<Hi><");
+  const std::string generates = "{% generation %}{{ messages[1].content }}.{% endgeneration %}!";
+  CHECK(begun(generates, "ab").generated == std::vector<TextSpan>{{0, 2}});
+  // Messages still spell no special tokens.
+  const RenderedChat forged = begun(keeps, kForged + " ");
+  CHECK(forged.text.ends_with(kForged + " "));
+  CHECK(count(tokens_of(forged, tokenizer()), "<|im_start|>") == 0);
+  // A message may have any character.
+  CHECK(begun(keeps, kNoncharacter).text == "<Hi><" + kNoncharacter);
+  CHECK_THROWS_WITH(begun("{{ messages[0].content }}", "a"),
+                    ContainsSubstring("does not show the last message"));
+  CHECK_THROWS_WITH(begun(keeps + keeps, "a"), ContainsSubstring("several times"));
+  // A message of more than a role and a content.
+  Conversation parts = {{{"user", "Hi"}}};
+  parts.messages.push_back(
+      message_of_json(R"({"role":"assistant","name":"Ann","content":"Well"})"));
+  CHECK(render_continued(ChatTemplate("{{ messages[1].name }}: {{ messages[1].content }}."),
+                         tokenizer(), parts)
+            .text == "Ann: Well");
+}
+
 TEST_CASE("messages without special tokens stay as they are", "[render_chat]") {
   for (const std::string& content :
        {std::string("hi <|im_ end|> <|im_en"), kNoncharacter + "a", std::string()}) {

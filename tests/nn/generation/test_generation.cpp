@@ -69,6 +69,10 @@ Text random_text(Rng& rng, std::uint64_t seed) {
   if (rng.randint(3) == 0) text.options.top_p = 0.8;
   if (rng.randint(3) == 0) text.options.repetition_penalty = 1.3;
   if (rng.randint(3) == 0) text.options.stop_tokens = {7, 9, 13, 21, 30, 42};
+  if (rng.randint(3) == 0) text.options.presence_penalty = 0.7;
+  if (rng.randint(3) == 0) text.options.frequency_penalty = 0.4;
+  if (rng.randint(3) == 0) text.options.typical_p = 0.7;
+  text.options.min_tokens = rng.randint(6);
   text.options.kv_cache = rng.randint(5) != 0;
   return text;
 }

@@ -126,6 +126,35 @@ TEST_CASE("a repetition penalty makes what the text has less likely, once", "[pi
   CHECK(nn::pick_token({-1, -1.5F}, {.greedy = true, .repetition_penalty = 2}, rng, Ids{0}) == 1);
 }
 
+TEST_CASE("presence and frequency penalties are taken from what stands behind the prompt",
+          "[pick_token]") {
+  const std::vector<float> logits = {3, 2, 1};
+  const auto likeliest = [&](double presence, double frequency, const Ids& text,
+                             std::int64_t prompt_tokens) {
+    Rng rng(1);
+    const nn::GenerateOptions options{
+        .greedy = true, .presence_penalty = presence, .frequency_penalty = frequency};
+    return nn::pick_token(logits, options, rng, text, prompt_tokens);
+  };
+  CHECK(likeliest(1.5, 0, {0, 0, 0}, 3) == 0);  // the prompt's alone
+  CHECK(likeliest(1.5, 0, {0, 0, 0}, 2) == 1);
+  CHECK(likeliest(0.9, 0, {0, 0, 0}, 0) == 0);  // once: 3 − 0.9
+  CHECK(likeliest(0, 0.4, {0, 0}, 0) == 0);     // 3 − 2 · 0.4
+  CHECK(likeliest(0, 0.4, {0, 0, 0}, 0) == 1);
+  CHECK(likeliest(0.5, 0.3, {0, 0}, 0) == 1);  // 3 − 0.5 − 2 · 0.3
+  CHECK(likeliest(-1.5, 0, {1}, 0) == 1);      // below 0, it is likelier
+  CHECK(likeliest(0, -0.5, {2, 2, 2, 2, 2}, 0) == 2);
+}
+
+TEST_CASE("typical_p leaves the tokens whose surprise is nearest to its mean", "[pick_token]") {
+  // The mean surprise is 1.28 nats; those of the tokens are 0.69, 1.39, 2.08 and 2.08.
+  const auto logits = logits_of({0.5, 0.25, 0.125, 0.125});
+  CHECK(tokens_of(drawn(logits, {.typical_p = 0.2})) == Ids{1});
+  CHECK(tokens_of(drawn(logits, {.typical_p = 0.3})) == Ids{0, 1});
+  CHECK(tokens_of(drawn(logits, {.typical_p = 0.8})) == Ids{0, 1, 2, 3});     // equal ones stay
+  CHECK(tokens_of(drawn(logits, {.top_k = 2, .typical_p = 0.3})) == Ids{0});  // of what is left
+}
+
 TEST_CASE("the smallest and largest penalties give weights that can be drawn", "[pick_token]") {
   Rng rng(1);
   const auto draw = [&](double penalty) {
@@ -156,6 +185,9 @@ TEST_CASE("options of sampling that have no meaning are Errors", "[pick_token]")
   CHECK(message({.top_p = 0}) == "top_p must be above 0 and at most 1, not 0");
   CHECK(message({.top_p = 1.1}) == "top_p must be above 0 and at most 1, not 1.1");
   CHECK(message({.min_p = -0.1}) == "min_p must be from 0 to 1, not -0.1");
+  CHECK(message({.typical_p = 0}) == "typical_p must be above 0 and at most 1, not 0");
+  CHECK(message({.presence_penalty = 1e39}) == "presence_penalty must be finite in f32, not 1e+39");
+  CHECK(message({.min_tokens = -1}) == "min_tokens must not be negative, as -1 is");
   for (const double penalty : {0.0, 1e-40, 101.0, std::nan("")}) {
     CHECK_THAT(message({.repetition_penalty = penalty}),
                ContainsSubstring("repetition_penalty must be from 0.01 to 100, not "));

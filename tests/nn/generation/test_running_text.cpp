@@ -119,6 +119,21 @@ TEST_CASE("a mask is not told of the stop token", "[running_text]") {
   CHECK(taken.end == TextEnd::stop_token);
 }
 
+TEST_CASE("no stop token ends a text before min_tokens", "[running_text]") {
+  const Model model;
+  GenerateOptions options{.max_new_tokens = 9, .greedy = true};
+  for (std::int32_t token = 1; token < 50; ++token) options.stop_tokens.push_back(token);
+  options.stop_tokens.push_back(1000);  // a tokenizer may have more tokens than its model
+  options.logit_bias = {{0, -30}};
+  CHECK(model.run({3}, options).tokens.empty());
+  options.min_tokens = 4;
+  const Generation::Taken taken = model.run({3}, options);
+  CHECK(tokens_of(taken.tokens) == Tokens{0, 0, 0, 0});
+  CHECK(taken.end == TextEnd::stop_token);
+  options.stop_tokens.push_back(0);  // then no token is left
+  CHECK(model.run({3}, options).end == TextEnd::no_token);
+}
+
 TEST_CASE("a mask does not hide that logits are broken", "[running_text]") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   GenerateOptions options{.max_new_tokens = 1, .greedy = GENERATE(false, true)};

@@ -97,7 +97,7 @@ TEST_CASE("what is learnt of a draft's proposals leaves it with the text alone",
   const DraftedModel draft(64, 0.3);
   const GenerateOptions options{.greedy = true, .draft = &draft.gpt};
   const Tokens text = {1, 2, 3};
-  nn::Draft used(options), fresh(options);
+  nn::Draft used(options, 3), fresh(options, 3);
   REQUIRE(used.propose(text, 6, Rng(1)).size() == 6);
   used.learn(6, 0);
   const Tokens longer = {1, 2, 3, 5, 1, 4, 4, 2, 0, 9};  // some were chosen without a proposal

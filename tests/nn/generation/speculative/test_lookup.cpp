@@ -69,6 +69,8 @@ Text random_text(Rng& rng, std::uint64_t seed) {
   text.options.temperature = 0.1 + 0.3 * rng.uniform_double();
   if (rng.randint(3) == 0) text.options.repetition_penalty = 1.1;
   if (rng.randint(3) == 0) text.options.stop_tokens = {7};
+  if (rng.randint(3) == 0) text.options.frequency_penalty = 0.1;
+  if (rng.randint(3) == 0) text.options.min_tokens = 9;
   if (rng.randint(3) == 0) text.leaves = text.arrives + 1 + rng.randint(15);
   text.options.lookup = rng.randint(4) == 0 ? 0 : 1 + rng.randint(12);
   return text;

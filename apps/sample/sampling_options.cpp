@@ -1,0 +1,33 @@
+#include "tapegrad/apps/sample/sampling_options.h"
+
+#include <cmath>
+#include <string_view>
+
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/text/number_text.h"
+
+namespace tapegrad::sampling {
+namespace {
+
+std::int32_t token_of(const char* option, std::string_view text) {
+  const auto token = number_of<std::int32_t>(text);
+  check(token && *token >= 0, "{}: '{}' is not the number of a token", option, text);
+  return *token;
+}
+
+}  // namespace
+
+void SamplingOptions::read_lists() const {
+  for (const std::string& text : stop_token_ids) {
+    generate.stop_tokens.push_back(token_of("--stop-token-ids", text));
+  }
+  for (const std::string& text : logit_bias) {
+    const std::size_t at = text.find('=');
+    check(at != text.npos, "--logit-bias: '{}' must be a token and a number: 13=-100", text);
+    const auto number = number_of<double>(std::string_view(text).substr(at + 1));
+    check(number && std::isfinite(*number), "--logit-bias: '{}' has no number behind =", text);
+    generate.logit_bias[token_of("--logit-bias", text.substr(0, at))] = *number;
+  }
+}
+
+}  // namespace tapegrad::sampling

@@ -1,0 +1,98 @@
+#include "tapegrad/apps/serve/api/field_rules.h"
+
+namespace tapegrad::serve {
+namespace {
+
+constexpr std::string_view kAll = "", kNone = "[]";
+constexpr std::string_view kAsText = "the model's text is returned as it is";
+constexpr std::string_view kFormat = "'response_format' says what a text may be";
+constexpr std::string_view kVariable = "'chat_template_kwargs' may have what a template reads";
+constexpr std::string_view kOneText = "there are texts alone";
+constexpr std::string_view kOthers =
+    "'top_k', 'top_p', 'min_p' and 'typical_p' say which tokens may come";
+constexpr std::string_view kPenalties =
+    "'repetition_penalty', 'presence_penalty' and 'frequency_penalty' are the penalties that there "
+    "are";
+constexpr std::string_view kMaxTokens = "'max_tokens' is its name here";
+
+constexpr FieldRule kRules[] = {
+    // OpenAI's.
+    {kInText | kInEmbedding, "user", kAll},
+    {kInText, "metadata", kAll},
+    {kInText, "safety_identifier", kAll},
+    {kInText, "prompt_cache_key", kAll},
+    {kInText, "prompt_cache_retention", kAll},
+    {kInText, "service_tier", kAll},
+    {kInText, "store", kAll},
+    {kInChat, "prediction", kAll},
+    {kInChat, "parallel_tool_calls", kAll},
+    {kInText, "best_of", "[1]", "each text that is made is returned; 'n' says how many"},
+    {kInCompletion, "suffix", "[\"\"]", "texts are continued at their end"},
+    {kInCompletion, "messages", kNone, "it is a field of /v1/chat/completions"},
+    {kInChat | kInTemplate, "prompt", "[\"\"]", "it is a field of /v1/completions"},
+    {kInChat | kInTemplate, "tools", kNone, kAsText},
+    {kInChat | kInTemplate, "functions", kNone, kAsText},
+    {kInChat, "tool_choice", R"(["auto","none"])", kAsText},
+    {kInChat, "function_call", R"(["auto","none"])", kAsText},
+    {kInChat, "modalities", R"([["text"]])", kOneText},
+    {kInChat, "audio", kNone, kOneText},
+    {kInChat, "reasoning_effort", R"(["none"])", kVariable},
+    {kInChat, "verbosity", R"(["medium"])", kVariable},
+    {kInChat, "web_search_options", kNone, "nothing is searched"},
+    {kInStream, "include_obfuscation", kAll},
+    {kInSchema, "name", kAll},
+    {kInSchema, "description", kAll},
+    {kInSchema, "strict", kAll},  // texts always fit the schema
+    // vLLM's.
+    {kInText, "use_beam_search", "[false]", "texts are drawn token by token"},
+    {kInText, "length_penalty", "[1]", "texts are drawn token by token"},
+    {kInText, "skip_special_tokens", "[true]", "'ignore_eos' shows the tokens that end a text"},
+    {kInText, "include_stop_str_in_output", "[false]", "a text ends before its stop"},
+    {kInText | kInEmbedding, "truncate_prompt_tokens", kNone, "a prompt is read as a whole"},
+    {kInCompletion, "add_special_tokens", "[true]", "a text is begun as the tokenizer begins one"},
+    {kInChat, "add_special_tokens", "[false]", "the template has what a text begins with"},
+    {kInText, "bad_words", kNone, "'logit_bias' makes tokens unlikely"},
+    {kInText, "allowed_token_ids", kNone, "'logit_bias' makes tokens likely"},
+    {kInText, "logits_processors", kNone, "'logit_bias' changes logits"},
+    {kInText, "structured_outputs", kNone, kFormat},
+    {kInText, "guided_json", kNone, kFormat},
+    {kInText, "guided_regex", "[\"\"]", kFormat},
+    {kInText, "guided_choice", kNone, kFormat},
+    {kInText, "guided_grammar", "[\"\"]", kFormat},
+    {kInChat | kInTemplate, "chat_template", "[\"\"]", "the model's own template is used"},
+    {kInChat | kInTemplate, "documents", kNone, kVariable},
+    // llama.cpp's, and those of programs that come from it.
+    {kInText, "n_predict", "[-1]", kMaxTokens},
+    {kInText, "max_new_tokens", kNone, kMaxTokens},
+    {kInText, "repeat_penalty", "[1]", kPenalties},
+    {kInText, "repeat_last_n", kAll},
+    {kInText, "no_repeat_ngram_size", "[0]", kPenalties},
+    {kInText, "dry_multiplier", "[0]", kPenalties},
+    {kInText, "dry_base", kAll},
+    {kInText, "dry_allowed_length", kAll},
+    {kInText, "dry_penalty_last_n", kAll},
+    {kInText, "dry_sequence_breakers", kAll},
+    {kInText, "xtc_probability", "[0]", kOthers},
+    {kInText, "xtc_threshold", kAll},
+    {kInText, "dynatemp_range", "[0]", kOthers},
+    {kInText, "dynatemp_exponent", kAll},
+    {kInText, "mirostat", "[0]", kOthers},
+    {kInText, "mirostat_tau", kAll},
+    {kInText, "mirostat_eta", kAll},
+    {kInText, "top_n_sigma", "[-1,0]", kOthers},
+    {kInText, "top_a", "[0]", kOthers},
+    {kInText, "tfs_z", "[1]", kOthers},
+    {kInText, "grammar", "[\"\"]", kFormat},
+    {kInText, "json_schema", kNone, kFormat},
+    {kInText, "lora", kNone, "'model' names an adapter"},
+    {kInText, "cache_prompt", kAll},
+    {kInText, "id_slot", kAll},
+    {kInFormat, "schema", kNone, "'response_format.json_schema' has a schema"},
+    {kInEmbedding, "normalize", "[true]", "vectors have length 1"},
+};
+
+}  // namespace
+
+std::span<const FieldRule> field_rules() { return kRules; }
+
+}  // namespace tapegrad::serve

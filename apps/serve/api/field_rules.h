@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace tapegrad::serve {
+
+// The objects of requests that have fields of their own.
+enum FieldPlace : unsigned {
+  kInCompletion = 1,
+  kInChat = 2,
+  kInTemplate = 4,  // POST /apply-template
+  kInEmbedding = 8,
+  kInTokens = 16,  // POST /tokenize and /detokenize
+  kInMessage = 32,
+  kInFormat = 64,   // "response_format"
+  kInSchema = 128,  // "response_format.json_schema"
+  kInStream = 256,  // "stream_options"
+  kInText = kInCompletion | kInChat,
+};
+
+// What becomes of a field that other servers know and no endpoint here reads. There are four kinds
+// of fields: those that an endpoint reads; those of this table, at values that change nothing of an
+// answer; the same at values that would change it if they were honoured, which are refused; and all
+// others, which are ignored and named.
+struct FieldRule {
+  unsigned places;  // FieldPlace
+  std::string_view name;
+  std::string_view harmless;  // values that change nothing, as a JSON list; "": all
+  std::string_view why = {};  // why all others are refused
+};
+std::span<const FieldRule> field_rules();
+
+}  // namespace tapegrad::serve
