@@ -52,16 +52,6 @@ TEST_CASE("penalties are of the answer, whoever is beside it", "[serve]") {
     alone["seed"] = 3 + i;
     CHECK(together[static_cast<std::size_t>(i)]["text"] == server().text(alone));
   }
-  // A prompt's tokens are not counted: without another token, the likeliest one comes again.
-  const auto tokens = server().ask_for("/tokenize", {{"content", "once"}})["tokens"];
-  const auto first = [&](double penalty) {
-    return server().text({{"prompt", tokens},
-                          {"max_tokens", 1},
-                          {"temperature", 0},
-                          {"presence_penalty", penalty},
-                          {"logit_bias", {{std::to_string(tokens[0].get<int>()), 1}}}});
-  };
-  CHECK(first(2) == first(0));
 }
 
 TEST_CASE("a text ends at a token of stop_token_ids, but not before min_tokens", "[serve]") {

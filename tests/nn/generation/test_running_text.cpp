@@ -119,6 +119,17 @@ TEST_CASE("a mask is not told of the stop token", "[running_text]") {
   CHECK(taken.end == TextEnd::stop_token);
 }
 
+TEST_CASE("a presence penalty does not count the prompt", "[running_text]") {
+  const Model model;
+  GenerateOptions options{.max_new_tokens = 3, .greedy = true, .presence_penalty = 1000};
+  options.logit_bias = {{5, 60}, {6, 30}};
+  const Tokens made = tokens_of(model.run({3, 5, 6}, options).tokens);
+  REQUIRE(made.size() == 3);
+  CHECK(made[0] == 5);
+  CHECK(made[1] == 6);
+  CHECK(made[2] != 5);
+}
+
 TEST_CASE("no stop token ends a text before min_tokens", "[running_text]") {
   const Model model;
   GenerateOptions options{.max_new_tokens = 9, .greedy = true};
