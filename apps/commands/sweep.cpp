@@ -96,8 +96,8 @@ gpt::ParsedCall call_of_run(const std::vector<std::string>& args, const sweep::S
         "--preset fast goes by a rate that is measured once for all runs: name it before the --, "
         "or give --gflops behind it");
   };
-  auto parsed =
-      gpt::parse({"tapegrad sweep", static_cast<int>(argv.size()), argv.data()}, 1, no_rate);
+  auto parsed = cli::parse(
+      gpt::training(), {"tapegrad sweep", static_cast<int>(argv.size()), argv.data()}, 1, no_rate);
   if (!parsed) cli::usage_error("--help and --version are no options of a run");
   const gpt::Plan& o = parsed->plan;
   const auto refuse = [](bool is_there, const char* option) {

@@ -62,32 +62,7 @@ void describe(cli::CommandLine& cli) {
               "goes on where that run stopped, up to 6,000 steps in all");
 }
 
-void check_patterns(const Options& o) {
-  const optim::GroupRules rules = o.optimizer.rules();
-  if (rules.plain()) return;
-  optim::make_groups(nn::shapes_of<nn::Transformer>(o.model).parameters(), rules);
-}
-
-run::Text read_text(const Options& o, const run::RunFolder& folder) {
-  return folder.resumes() ? run::text_of_run(folder.path(), run::kSeq2SeqFormat, {o.text.corpus})
-                          : run::text_of_new_run({o.text.corpus}, own_pairs);
-}
-
-}  // namespace
-
-const cli::TrainingProgram<Options>& training() {
-  static const cli::TrainingProgram<Options> program{
-      .summary =
-          "Trains an encoder-decoder Transformer on pairs of texts, and keeps it in a run folder.",
-      .format = run::kSeq2SeqFormat,
-      .presets = presets(),
-      .describe = describe,
-      .check_patterns = check_patterns,
-      .product = product_of};
-  return program;
-}
-
-Options resolve(const Arguments& arguments, const Facts& facts) {
+Options resolve(const cli::Arguments<Options>& arguments, const Facts& facts) {
   Options plan = arguments.options;
   if (plan.call.folder.starts_from_model()) {
     cli::usage_error(
@@ -101,29 +76,36 @@ Options resolve(const Arguments& arguments, const Facts& facts) {
   return plan;
 }
 
-std::optional<ParsedCall> parse(const cli::Call& call, int processes) {
-  std::optional<Arguments> arguments = cli::read_arguments(training(), call, processes);
-  if (!arguments) return std::nullopt;
-  Options plan = resolve(*arguments, {});
-  cli::check_plan(training(), *arguments, plan);
-  return ParsedCall{std::move(*arguments), {}, std::move(plan)};
+void check_patterns(const Options& o) {
+  const optim::GroupRules rules = o.optimizer.rules();
+  if (rules.plain()) return;
+  optim::make_groups(nn::shapes_of<nn::Transformer>(o.model).parameters(), rules);
 }
 
-std::optional<ParsedCall> parse(const cli::Call& call, Processes& processes) {
-  auto parsed = parse(call, processes.size());
-  if (!parsed) return parsed;
-  cli::use_compute(parsed->plan.call.compute);
-  if (parsed->plan.optimizer.dtype == run::TrainDtype::automatic) {
-    parsed->facts.faster = cli::faster_precision_of(product_of(parsed->plan), processes);
-    parsed->plan = resolve(parsed->arguments, parsed->facts);
-  }
-  return parsed;
+run::Text read_text(const Options& o, const run::RunFolder& folder) {
+  return folder.resumes() ? run::text_of_run(folder.path(), run::kSeq2SeqFormat, {o.text.corpus})
+                          : run::text_of_new_run({o.text.corpus}, own_pairs);
+}
+
+}  // namespace
+
+const cli::TrainingProgram<Options, Facts>& training() {
+  static const cli::TrainingProgram<Options, Facts> program{
+      .summary =
+          "Trains an encoder-decoder Transformer on pairs of texts, and keeps it in a run folder.",
+      .format = run::kSeq2SeqFormat,
+      .presets = presets(),
+      .describe = describe,
+      .resolve = resolve,
+      .check_patterns = check_patterns,
+      .product = product_of};
+  return program;
 }
 
 int train(const cli::Call& call) {
   ignore_closed_pipes();
   return cli::run_processes(call.name, [&](Processes& processes) {
-    const std::optional<const ParsedCall> parsed = parse(call, processes);
+    const auto parsed = cli::parse(training(), call, processes);
     if (!parsed) return 0;
     cli::TrainingCall here(call, processes, parsed->arguments.given, parsed->plan);
     run::Text text = read_text(parsed->plan, here.folder());

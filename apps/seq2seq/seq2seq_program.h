@@ -9,31 +9,14 @@
 
 namespace tapegrad::seq2seq {
 
-// The command line of train-seq2seq.
-const cli::TrainingProgram<Options>& training();
-
-using Arguments = cli::Arguments<Options>;
-
 // What a plan depends on beside the arguments. What is not known yet leaves options open.
 struct Facts {
   std::optional<Precision> faster = {};         // for --dtype auto
   std::optional<std::int64_t> vocab_size = {};  // of the pairs
 };
-// The only way from arguments to a plan: nothing changes it after this. Pure.
-Options resolve(const Arguments& arguments, const Facts& facts);
 
-// A call up to where a text is needed.
-struct ParsedCall {
-  Arguments arguments;
-  Facts facts;
-  Options plan;
-};
-// Nothing if --help or --version was printed. UsageError for invalid values, and for values that
-// cannot change when a run is resumed. --dtype may still be automatic.
-std::optional<ParsedCall> parse(const cli::Call& call, int processes = 1);
-// The same of these processes, with the dtype that is faster on the machine where it is automatic.
-// Chooses what multiplies.
-std::optional<ParsedCall> parse(const cli::Call& call, Processes& processes);
+// The command line of train-seq2seq.
+const cli::TrainingProgram<Options, Facts>& training();
 
 // Its main().
 int train(const cli::Call& call);

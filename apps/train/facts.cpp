@@ -114,9 +114,9 @@ Facts with_room(Facts facts, const Plan& plan, const Processes* processes) {
   return facts;
 }
 
-std::string export_obstacle(const Options& o) {
-  const std::string obstacle = run::export_obstacle(o.model);
-  const bool chose_parts = !obstacle.empty() && is_sized(o);
+std::string export_obstacle(const nn::DecoderConfig& model, std::string_view preset) {
+  const std::string obstacle = run::export_obstacle(model);
+  const bool chose_parts = !obstacle.empty() && is_sized(preset);
   return obstacle +
          (chose_parts ? "; --preset fast --for gguf takes parts that can be exported" : "");
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "tapegrad/apps/train/plan.h"
 #include "tapegrad/run/corpus/text_data.h"
@@ -27,6 +28,6 @@ run::Text default_text();
 Product product_of(const Options& options);  // the largest of a block
 run::MemoryEstimate memory_of(const Plan& plan);
 // run::export_obstacle() of the model, and what to do about it.
-std::string export_obstacle(const Options& options);
+std::string export_obstacle(const nn::DecoderConfig& model, std::string_view preset);
 
 }  // namespace tapegrad::gpt

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
-#include <utility>
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/run/corpus/chat/add_chatml.h"
@@ -67,34 +66,34 @@ void check_folders(const run::FolderOptions& o) {
 }
 
 // Of a model without a chat template.
-void take_chatml(const Options& o, run::OpenedModel& opened) {
-  if (run::add_chatml(opened) == 0 || !o.tuning.lora_rank) return;
+void take_chatml(run::OpenedModel& opened, bool adapters, const std::string& path) {
+  if (run::add_chatml(opened) == 0 || !adapters) return;
   cli::usage_error(
       "--lora-rank: the model in {} has no chat template and no tokens <|im_start|> and "
       "<|im_end|>. "
       "Their embeddings must be learnt: train it without --lora-rank first",
-      o.call.folder.init_from);
+      path);
 }
 
-void open_start(OpenedModels& models, const Options& o) {
-  const run::FolderOptions& folder = o.call.folder;
+void open_start(OpenedModels& models, const run::FolderOptions& folder,
+                const run::TuningOptions& tuning, bool chat) {
   check_folders(folder);
   models.checkpoint = folder.checkpoint.value_or(run::best_or_last(folder.init_from));
   auto opened =
       std::make_shared<run::OpenedModel>(run::open_model(folder.init_from, models.checkpoint));
-  if (o.text.learns_chat()) take_chatml(o, *opened);
+  if (chat) take_chatml(*opened, tuning.lora_rank.has_value(), folder.init_from);
   models.start = opened;
   models.start_path = absolute(folder.init_from);
   models.tokenizer = run::tokenizer_spec(opened->tokenizer, folder.init_from);
-  if (!o.tuning.adapter) return;
-  models.adapter_path = absolute(*o.tuning.adapter);
+  if (!tuning.adapter) return;
+  models.adapter_path = absolute(*tuning.adapter);
   models.adapter = run::open_adapter(models.adapter_path, opened->config);
 }
 
-void open_teacher(OpenedModels& models, const Options& o) {
-  const run::FolderOptions& folder = o.call.folder;
-  const std::string& teacher = o.teaching.teacher;
-  const bool had_one = !o.teaching.base.empty();
+void open_teacher(OpenedModels& models, const run::FolderOptions& folder,
+                  const run::TeacherOptions& options) {
+  const std::string& teacher = options.teacher;
+  const bool had_one = !options.base.empty();
   if (folder.resumes() && had_one == teacher.empty()) {
     cli::usage_error(
         "--teacher: by {}/config.json, the run to resume {} from its beginning; begin a new one",
@@ -122,11 +121,11 @@ OpenedModels open_models(const Arguments& arguments) {
     }
   }
   if (o.call.folder.starts_from_model()) {
-    open_start(models, o);
+    open_start(models, o.call.folder, o.tuning, o.text.learns_chat());
   } else if (!o.call.folder.resumes()) {
     refuse_without_start(given);
   }
-  open_teacher(models, o);
+  open_teacher(models, o.call.folder, o.teaching);
   return models;
 }
 

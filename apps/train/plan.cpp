@@ -21,10 +21,10 @@ void check_together(const Plan& plan, const GivenOptions& given) {
     if (!given.has("--epochs") || !given.has(option)) continue;
     cli::usage_error("--epochs and {} exclude each other", option);
   }
-  if (given.has("--gflops") && !is_sized(plan)) {
+  if (given.has("--gflops") && !is_sized(plan.text.preset)) {
     cli::usage_error("--gflops is for --preset fast, which chooses a size by it");
   }
-  if (given.has("--for") && !is_sized(plan)) {
+  if (given.has("--for") && !is_sized(plan.text.preset)) {
     cli::usage_error("--for is for --preset fast, which chooses parts by it");
   }
   for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
@@ -36,7 +36,7 @@ void check_together(const Plan& plan, const GivenOptions& given) {
 
 // Heads and rate for the width of --n-embd, where it alone was given in place of what was chosen.
 void take_own_width(Plan& plan, const GivenOptions& given) {
-  if (!is_sized(plan) || plan.call.folder.resumes() || !given.has("--n-embd")) return;
+  if (!is_sized(plan.text.preset) || plan.call.folder.resumes() || !given.has("--n-embd")) return;
   const int width = plan.model.n_embd;
   if (!given.has("--n-head")) plan.model.n_head = fast_heads(width).value_or(plan.model.n_head);
   if (!given.has("--learning-rate")) plan.optimizer.learning_rate = fast_rate(width);
@@ -97,7 +97,7 @@ std::int64_t steps_of(std::int64_t epochs, std::int64_t batches, std::int64_t ba
 
 // The most steps of a run by the clock, whose preset reads a text only so often.
 std::optional<std::int64_t> most_iters(const Plan& plan, std::int64_t tokens) {
-  const cli::Preset<Options>* const preset = preset_row(plan);
+  const cli::Preset<Options>* const preset = preset_row(plan.text.preset);
   const bool limits = preset != nullptr && preset->most_epochs && !plan.call.folder.resumes();
   if (!limits || tokens == 0) return std::nullopt;
   const run::OptimizerOptions& o = plan.optimizer;

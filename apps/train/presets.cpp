@@ -153,13 +153,13 @@ const std::vector<cli::Preset<Options>>& presets() {
   return list;
 }
 
-const cli::Preset<Options>* preset_row(const Options& o) {
-  return cli::find_preset(std::span<const cli::Preset<Options>>(presets()), o.text.preset);
+const cli::Preset<Options>* preset_row(std::string_view name) {
+  return cli::find_preset(std::span<const cli::Preset<Options>>(presets()), name);
 }
 
-bool is_sized(const Options& o) {
-  const cli::Preset<Options>* const preset = preset_row(o);
-  return preset != nullptr && preset->sized != nullptr;
+bool is_sized(std::string_view preset) {
+  const cli::Preset<Options>* const row = preset_row(preset);
+  return row != nullptr && row->sized != nullptr;
 }
 
 }  // namespace tapegrad::gpt

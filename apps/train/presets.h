@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "tapegrad/apps/cli/training/call_arguments.h"
@@ -9,10 +10,10 @@ namespace tapegrad::gpt {
 
 // The table of --preset.
 const std::vector<cli::Preset<Options>>& presets();
-// The row that the options started from; null if a run of another version names one that is none.
-const cli::Preset<Options>* preset_row(const Options& options);
-// True if that row goes by a budget: it chooses a size by the time, and parts by --for.
-bool is_sized(const Options& options);
+// The row of that name; null if there is none, as a run of another version may name one.
+const cli::Preset<Options>* preset_row(std::string_view name);
+// True if it goes by a budget: it chooses a size by the time, and parts by --for.
+bool is_sized(std::string_view preset);
 
 // The weight decay of the tables of n-grams, in presets that have them.
 inline constexpr const char* kNgramDecay = "ngrams*=3";

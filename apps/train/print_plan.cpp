@@ -84,7 +84,7 @@ void print_groups(const Plan& o) {
 // How long the run takes, if a step takes so long.
 void print_run(const Plan& o, double step) {
   if (o.call.max_minutes) {
-    const cli::Preset<Options>* const preset = preset_row(o);
+    const cli::Preset<Options>* const preset = preset_row(o.text.preset);
     fmt::print(
         "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take{}\n",
         60 * *o.call.max_minutes / step, *o.call.max_minutes,
@@ -119,7 +119,7 @@ int print_prediction(const Plan& o, const bench::PredictedStep& predicted) {
 // Prints the work and the memory of a step, by computing alone.
 run::MemoryEstimate print_needs(const Plan& o, const nn::Summary& model, double tokens) {
   if (!o.preset_note.empty()) fmt::print("recipe:    {}\n", o.preset_note);
-  const std::string obstacle = export_obstacle(o);
+  const std::string obstacle = export_obstacle(o.model, o.text.preset);
   if (!obstacle.empty()) fmt::print("export:    not {}\n", obstacle);
   fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
              3e-9 * model.flops() * tokens);

@@ -1,7 +1,8 @@
 #include <algorithm>
+#include <iterator>
 
-#include "tapegrad/apps/train/gpt_program.h"
 #include "tapegrad/apps/train/samples.h"
+#include "tapegrad/apps/train/train_program.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/nn/generation/generate.h"
 

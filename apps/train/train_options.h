@@ -79,7 +79,7 @@ struct InitOptions {
 struct EpochOptions {
   std::optional<std::int64_t> epochs = {};  // becomes max_iters when the text is known
   std::optional<std::int64_t> sample_interval = {};
-  std::string sample_prompt;        // empty: no samples after passes
+  std::string sample_prompt;        // empty: no samples after epochs
   std::string final_eval = "auto";  // see run::evaluation_limit
 
   template <class Self, class Table>

@@ -7,11 +7,11 @@
 #include "tapegrad/apps/cli/training/training_call.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
 #include "tapegrad/apps/train/facts.h"
-#include "tapegrad/apps/train/gpt_program.h"
-#include "tapegrad/apps/train/gpt_text.h"
 #include "tapegrad/apps/train/init_from.h"
 #include "tapegrad/apps/train/presets.h"
 #include "tapegrad/apps/train/print_plan.h"
+#include "tapegrad/apps/train/text_notes.h"
+#include "tapegrad/apps/train/train_program.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/models/chat_template_of.h"
@@ -157,48 +157,29 @@ run::LearntText read_text(const Plan& plan, const run::RunFolder& folder) {
                   .tokenizer_of = folder.resumes() ? from.out_dir : from.init_from,
                   .chat_template = chat_template,
                   .seed = plan.random.seed});
-  print_notes(plan, learnt);
+  print_notes(plan.text, plan.random.seed, learnt);
   return learnt;
 }
 
 }  // namespace
 
-const cli::TrainingProgram<Options>& training() {
-  static const cli::TrainingProgram<Options> program{
+const cli::TrainingProgram<Options, Facts, Plan>& training() {
+  static const cli::TrainingProgram<Options, Facts, Plan> program{
       .summary = "Trains a GPT on text and keeps it in a run folder.",
       .format = run::kGPTFormat,
       .presets = presets(),
       .describe = describe,
+      .facts_of = facts_of,
+      .resolve = resolve,
       .check_patterns = check_patterns,
       .product = product_of};
   return program;
 }
 
-std::optional<ParsedCall> parse(const cli::Call& call, int processes,
-                                const cli::ProductRate& rate) {
-  std::optional<Arguments> arguments = cli::read_arguments(training(), call, processes, rate);
-  if (!arguments) return std::nullopt;
-  Facts facts = facts_of(*arguments);
-  Plan plan = resolve(*arguments, facts);
-  cli::check_plan<Options>(training(), *arguments, plan);
-  return ParsedCall{std::move(*arguments), std::move(facts), std::move(plan)};
-}
-
-std::optional<ParsedCall> parse(const cli::Call& call, Processes& processes) {
-  auto parsed = parse(call, processes.size(), cli::rate_of(processes));
-  if (!parsed) return parsed;
-  cli::use_compute(parsed->plan.call.compute);
-  if (parsed->plan.optimizer.dtype == run::TrainDtype::automatic) {
-    parsed->facts.faster = cli::faster_precision_of(product_of(parsed->plan), processes);
-    parsed->plan = resolve(parsed->arguments, parsed->facts);
-  }
-  return parsed;
-}
-
 int train(const cli::Call& call) {
   ignore_closed_pipes();
   return cli::run_processes(call.name, [&](Processes& processes) {
-    const std::optional<const ParsedCall> parsed = parse(call, processes);
+    const std::optional<const ParsedCall> parsed = cli::parse(training(), call, processes);
     if (!parsed) return 0;
     const auto other = cli::code_of_rank_0(processes, [&] { return run_other_mode(*parsed); });
     if (other) return *other;

@@ -8,22 +8,20 @@
 // The way from the arguments of a training program to its plan, in this process: nothing is
 // started, and no text is read.
 
-template <class Parse>
-auto parsed_by(const Parse& parse, const std::string& name, const Args& args) {
+template <class Program>
+auto parsed_by(const Program& program, const std::string& name, const Args& args) {
   std::vector<const char*> argv = {name.c_str()};
   for (const std::string& arg : args) argv.push_back(arg.c_str());
-  return parse(tapegrad::cli::Call{name, static_cast<int>(argv.size()), argv.data()}).value();
+  return tapegrad::cli::parse(program, {name, static_cast<int>(argv.size()), argv.data()}).value();
 }
 
 inline tapegrad::gpt::ParsedCall parsed_call(const Args& args) {
-  return parsed_by([](const auto& call) { return tapegrad::gpt::parse(call); }, "train-gpt", args);
+  return parsed_by(tapegrad::gpt::training(), "train-gpt", args);
 }
 inline tapegrad::gpt::Plan parsed(const Args& args) { return parsed_call(args).plan; }
 
 inline tapegrad::seq2seq::Options parsed_pairs(const Args& args) {
-  return parsed_by([](const auto& call) { return tapegrad::seq2seq::parse(call); }, "train-seq2seq",
-                   args)
-      .plan;
+  return parsed_by(tapegrad::seq2seq::training(), "train-seq2seq", args).plan;
 }
 
 // Checks that such a call fails as main() would tell it: with that exit code, and a message that

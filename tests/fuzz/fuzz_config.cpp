@@ -9,12 +9,12 @@ using namespace tapegrad;
 
 namespace {
 
-template <class Options>
-bool reads(const cli::TrainingProgram<Options>& program) {
+template <class Options, class Facts, class Plan>
+bool reads(const cli::TrainingProgram<Options, Facts, Plan>& program) {
   return fuzz::accepts("config.json", [&] {
     const auto taken = [&] {
-      const Options o = cli::options_of_run(program, fuzz::folder());
-      static_cast<void>(cli::comparable_config(program, o));
+      const Options o = cli::options_of_run<Options>(program.format, fuzz::folder());
+      static_cast<void>(cli::comparable_config(program.format, o));
       static_cast<void>(program.product(o));
       return run::config_of(o, program.format);
     };

@@ -21,9 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int argc = static_cast<int>(argv.size());
   fuzz::accepts("", [&] {
     if (data[0] % 2 == 1) {
-      seq2seq::parse({"program", argc, argv.data()});
+      cli::parse(seq2seq::training(), {"program", argc, argv.data()});
     } else {
-      gpt::parse({"program", argc, argv.data()});
+      cli::parse(gpt::training(), {"program", argc, argv.data()});
     }
   });
   return 0;

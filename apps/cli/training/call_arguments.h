@@ -20,9 +20,9 @@
 
 namespace tapegrad::cli {
 
-// The way of a training program from a call to its plan. read_arguments() gives the arguments, the
-// program's own resolve() makes a plan of them and of facts, resolve_shared() being the part of it
-// that all programs have, and check_plan() refuses a plan that cannot be.
+// The way of a training program from a call to its plan: read_arguments() gives the arguments, and
+// the program's own resolve() makes a plan of them and of facts, by resolve_shared() in part.
+// parse() is all of it, as far as no text is needed.
 
 // Operations per second of a product by all processes of a run, the same in each of them.
 using ProductRate = std::function<double(const Product&)>;
@@ -48,23 +48,6 @@ struct Preset {
   SizedPreset<Options> (*sized)(const Options& asked, const ProductRate&) = nullptr;
   // --max-minutes give no more steps than so many epochs have.
   std::optional<double> most_epochs = {};
-};
-
-// `Options` is a described struct with the parts call (CallOptions), text (with the members preset
-// and corpus), optimizer and evaluation; with validate(), which throws an Error that names the
-// option; and with texts(o), which lists the options that name texts, and their paths. If it has
-// with_defaults(), that gives the same options with a value for each that stands for one without
-// being given.
-template <class Options>
-struct TrainingProgram {
-  std::string summary;      // for --help
-  std::string_view format;  // of config.json
-  // Where all options start from, the first one if none is named.
-  std::span<const Preset<Options>> presets;
-  void (*describe)(CommandLine&);  // examples for --help
-  // Error if a pattern of the options names nothing that the model has. Reads no weights.
-  void (*check_patterns)(const Options&) = [](const Options&) {};
-  Product (*product)(const Options&);  // the largest one of a block
 };
 
 // Which options a call gives, by argument or in a config file. They are named as on the command
@@ -105,6 +88,38 @@ struct Arguments {
   int processes = 1;
 };
 
+// `Options` is a described struct with the parts call (CallOptions), text (with the members preset
+// and corpus), optimizer and evaluation; with validate(), which throws an Error that names the
+// option; and with texts(o), which lists the options that name texts, and their paths. If it has
+// with_defaults(), that gives the same options with a value for each that stands for one without
+// being given. `Facts` are what a plan depends on beside the arguments, with the member `faster`,
+// for --dtype auto; what is not known yet leaves options open. A `Plan` is Options, and what else
+// follows from them.
+template <class Options, class Facts, class Plan = Options>
+struct TrainingProgram {
+  std::string summary;      // for --help
+  std::string_view format;  // of config.json
+  // Where all options start from, the first one if none is named.
+  std::span<const Preset<Options>> presets;
+  void (*describe)(CommandLine&);  // examples for --help
+  // The facts that arguments name: files are looked at, and no text is read.
+  Facts (*facts_of)(const Arguments<Options>&) = [](const Arguments<Options>&) { return Facts(); };
+  // The only way from arguments to a plan, which is pure. UsageError for arguments that contradict
+  // each other or the facts.
+  Plan (*resolve)(const Arguments<Options>&, const Facts&);
+  // Error if a pattern of the options names nothing that the model has. Reads no weights.
+  void (*check_patterns)(const Options&) = [](const Options&) {};
+  Product (*product)(const Options&);  // the largest one of a block
+};
+
+// A call up to where a text is needed.
+template <class Options, class Facts, class Plan = Options>
+struct ParsedCall {
+  Arguments<Options> arguments;
+  Facts facts;
+  Plan plan;
+};
+
 // The steps of read_arguments() that go for options of any type.
 namespace detail {
 
@@ -137,12 +152,12 @@ void check_resumed(const run::Config& stored, const run::Config& now);
 
 // For comparison: with a value for each option that has one, given or not.
 template <class Options>
-run::Config comparable_config(const TrainingProgram<Options>& program, const Options& o) {
+run::Config comparable_config(std::string_view format, const Options& o) {
   if constexpr (requires { o.with_defaults(); }) {
     const Options whole = o.with_defaults();
-    return run::config_of(whole, program.format);
+    return run::config_of(whole, format);
   }
-  return run::config_of(o, program.format);
+  return run::config_of(o, format);
 }
 
 // The row of that name; null if there is none.
@@ -154,18 +169,17 @@ const Preset<Options>* find_preset(std::span<const Preset<Options>> presets,
   return it == presets.end() ? nullptr : &*it;
 }
 
-template <class Options>
-const Preset<Options>& preset_named(const TrainingProgram<Options>& program,
-                                    std::string_view name) {
-  const Preset<Options>* const preset = find_preset(program.presets, name);
+template <class Program>
+const auto& preset_named(const Program& program, std::string_view name) {
+  const auto* const preset = find_preset(program.presets, name);
   check(preset != nullptr, "there is no preset '{}'", name);
   return *preset;
 }
 
 // Its options, before any call.
-template <class Options>
-Options preset_of(const TrainingProgram<Options>& program, const std::string& name) {
-  Options o = preset_named(program, name).options;
+template <class Program>
+auto preset_of(const Program& program, const std::string& name) {
+  auto o = preset_named(program, name).options;
   o.text.preset = name;
   return o;
 }
@@ -173,10 +187,9 @@ Options preset_of(const TrainingProgram<Options>& program, const std::string& na
 // The options of the run in `folder`: values that are newer than its file have their defaults.
 // Error if there is no run, or if its values are invalid.
 template <class Options>
-Options options_of_run(const TrainingProgram<Options>& program,
-                       const std::filesystem::path& folder) {
+Options options_of_run(std::string_view format, const std::filesystem::path& folder) {
   Options o;
-  detail::read_run(folder, program.format, o);
+  detail::read_run(folder, format, o);
   try {
     o.validate();
   } catch (const Error& error) {
@@ -187,10 +200,10 @@ Options options_of_run(const TrainingProgram<Options>& program,
 
 // The arguments of a call, for so many processes. Nothing if --help or --version was printed.
 // UsageError for what no option takes.
-template <class Options>
-std::optional<Arguments<Options>> read_arguments(const TrainingProgram<Options>& program,
-                                                 const Call& call, int processes = 1,
-                                                 const ProductRate& rate = rate_here) {
+template <class Options, class Facts, class Plan>
+std::optional<Arguments<Options>> read_arguments(
+    const TrainingProgram<Options, Facts, Plan>& program, const Call& call, int processes,
+    const ProductRate& rate) {
   Options o = preset_of(program, program.presets.front().name);
   const detail::CommonOptions common{o.text.preset, o.text.corpus, Options::texts(o)};
   detail::PresetSummaries presets;
@@ -208,8 +221,8 @@ std::optional<Arguments<Options>> read_arguments(const TrainingProgram<Options>&
   std::string note;
   if (detail::continues_run(cli, o.call.folder)) {
     const CallOptions given = o.call;
-    o = options_of_run(program, given.folder.out_dir);
-    stored = StoredRun{comparable_config(program, o), o.optimizer.dtype,
+    o = options_of_run<Options>(program.format, given.folder.out_dir);
+    stored = StoredRun{comparable_config(program.format, o), o.optimizer.dtype,
                        o.optimizer.warmup_iters == o.optimizer.default_warmup()};
     o.call = given;
   } else {
@@ -251,21 +264,44 @@ inline void resolve_dtype(run::OptimizerOptions& plan, std::optional<Precision> 
   plan.dtype = *faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
 }
 
-// UsageError for a plan with invalid values, of arguments that contradict each other, or that
-// changes what a run that is resumed must keep.
-template <class Options>
-void check_plan(const TrainingProgram<Options>& program, const Arguments<Options>& arguments,
-                const Options& plan) {
-  detail::check_call(arguments.options.call, plan.optimizer, plan.text.corpus, arguments.given,
-                     arguments.processes);
+// The plan of a call, for so many processes. Nothing if --help or --version was printed. UsageError
+// for invalid values, for arguments that contradict each other, and for values that cannot change
+// when a run is resumed. --dtype may still be automatic.
+template <class Options, class Facts, class Plan>
+std::optional<ParsedCall<Options, Facts, Plan>> parse(
+    const TrainingProgram<Options, Facts, Plan>& program, const Call& call, int processes = 1,
+    const ProductRate& rate = rate_here) {
+  auto arguments = read_arguments(program, call, processes, rate);
+  if (!arguments) return std::nullopt;
+  Facts facts = program.facts_of(*arguments);
+  Plan plan = program.resolve(*arguments, facts);
+  detail::check_call(arguments->options.call, plan.optimizer, plan.text.corpus, arguments->given,
+                     processes);
   as_usage([&] {
     plan.validate();
     program.check_patterns(plan);
   });
-  detail::check_parts(plan.call, plan.optimizer, arguments.given);
-  if (arguments.stored) {
-    detail::check_resumed(arguments.stored->config, comparable_config(program, plan));
+  detail::check_parts(plan.call, plan.optimizer, arguments->given);
+  if (arguments->stored) {
+    const Options& options = plan;
+    detail::check_resumed(arguments->stored->config, comparable_config(program.format, options));
   }
+  return ParsedCall<Options, Facts, Plan>{std::move(*arguments), std::move(facts), std::move(plan)};
+}
+
+// The same of these processes, with the dtype that is faster on the machine where it is automatic.
+// Chooses what multiplies.
+template <class Options, class Facts, class Plan>
+std::optional<ParsedCall<Options, Facts, Plan>> parse(
+    const TrainingProgram<Options, Facts, Plan>& program, const Call& call, Processes& processes) {
+  auto parsed = parse(program, call, processes.size(), rate_of(processes));
+  if (!parsed) return parsed;
+  use_compute(parsed->plan.call.compute);
+  if (parsed->plan.optimizer.dtype == run::TrainDtype::automatic) {
+    parsed->facts.faster = faster_precision_of(program.product(parsed->plan), processes);
+    parsed->plan = program.resolve(parsed->arguments, parsed->facts);
+  }
+  return parsed;
 }
 
 // --gradient-accumulation-steps of so many processes, of which each needs a batch at least: unless

@@ -49,7 +49,7 @@ std::int64_t predicted_of(const data::Batch& batch) {
          std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoredTarget);
 }
 
-// The mean over the targets that count in the first batches of a new pass.
+// The mean over the targets that count in the first batches of a new epoch.
 double mean_of_packed(const nn::Decoder& gpt, const std::shared_ptr<const data::ChatSet>& set,
                       const BatchPlan& plan, bool training, std::int64_t batches, Rng& rng,
                       Processes* processes) {
@@ -66,9 +66,9 @@ double mean_of_packed(const nn::Decoder& gpt, const std::shared_ptr<const data::
   return sum / all;
 }
 
-// The mean over the first batches of a new pass, whose order is drawn from `rng`.
-double mean_of_pass(const nn::Decoder& gpt, const data::Tokens& tokens, const BatchPlan& plan,
-                    bool training, std::int64_t batches, Rng& rng, Processes* processes) {
+// The mean over the first batches of a new epoch, whose order is drawn from `rng`.
+double mean_of_epoch(const nn::Decoder& gpt, const data::Tokens& tokens, const BatchPlan& plan,
+                     bool training, std::int64_t batches, Rng& rng, Processes* processes) {
   data::EpochLoader loader(tokens, epoch_options(plan, training), rng);
   const double mean =
       mean_loss(gpt, loader, std::min(batches, loader.batches_per_epoch()), processes);
@@ -93,13 +93,13 @@ std::optional<Losses> estimate_losses(const nn::Decoder& gpt, const TextData& da
   // whose seed is `seed` itself.
   Rng own(random.seed + 1, Rng::Kind::philox);
   Losses losses;
-  Rng& rng = random.one_generator() ? training_rng : own;  // of passes
+  Rng& rng = random.one_generator() ? training_rng : own;  // of epochs
   if (data.chat) {
     losses.train = mean_of_packed(gpt, data.chat->train, plan, true, batches, rng, processes);
     losses.val = mean_of_packed(gpt, data.chat->val, plan, false, batches, rng, processes);
   } else if (plan.kind == BatchKind::epochs) {
-    losses.train = mean_of_pass(gpt, data.train, plan, true, batches, rng, processes);
-    losses.val = mean_of_pass(gpt, data.val, plan, false, batches, rng, processes);
+    losses.train = mean_of_epoch(gpt, data.train, plan, true, batches, rng, processes);
+    losses.val = mean_of_epoch(gpt, data.val, plan, false, batches, rng, processes);
   } else {
     const auto mean = [&](const data::Tokens& tokens) {
       return mean_loss(gpt, data::Loader(tokens, plan.batch_size, plan.block_size, own), batches,

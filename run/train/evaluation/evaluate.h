@@ -24,10 +24,10 @@ BatchTensors tensors_of(const data::Batch& batch);
 // it.
 //   Random windows depend on the seed alone. So all evaluations see the same windows, and training
 //   continues as if there had been no evaluation.
-//   With passes, each part of the text gets a new pass, of which the first batches count: the
+//   With epochs, each part of the text begins a new one, of which the first batches count: the
 //   training part in shuffled order, the validation part in its own order. If there is one
 //   generator for everything, the shuffling draws from `training_rng`, as PyTorch's loaders do.
-//   Of conversations, each part gets a new pass in the same way, and the mean is over the targets
+//   Of conversations, each part begins a new epoch in the same way; the mean is over the targets
 //   that count.
 //   Several processes share the batches, and all get the result.
 std::optional<Losses> estimate_losses(const nn::Decoder& gpt, const TextData& data,

@@ -33,11 +33,11 @@ MeanPairs mean_of(const std::vector<PairSums>& sums) {
   return {all.loss / all.pairs, {all.margin / all.pairs, all.accuracy / all.pairs}, 1};
 }
 
-// The first batches of a new pass; fewer, if a signal comes to a single process.
-MeanPairs mean_of_pass_of_pairs(const PreferenceModel& model,
-                                const std::shared_ptr<const data::ChatSet>& set,
-                                const BatchPlan& plan, bool training, std::int64_t batches,
-                                Rng& rng, Processes* processes) {
+// The first batches of a new epoch; fewer, if a signal comes to a single process.
+MeanPairs mean_of_epoch_of_pairs(const PreferenceModel& model,
+                                 const std::shared_ptr<const data::ChatSet>& set,
+                                 const BatchPlan& plan, bool training, std::int64_t batches,
+                                 Rng& rng, Processes* processes) {
   data::PackedBatches loader = packed_batches(set, plan, training, rng);
   const std::int64_t count = std::min(batches, loader.batches_per_epoch());
   const int ranks = processes == nullptr ? 1 : processes->size();
@@ -63,7 +63,7 @@ std::optional<Losses> estimate_preferences(const PreferenceModel& model, const C
   Rng own(random.seed + 1, Rng::Kind::philox);  // as in estimate_losses()
   Rng& rng = random.one_generator() ? training_rng : own;
   const auto mean = [&](const auto& set, bool training) {
-    return mean_of_pass_of_pairs(model, set, plan, training, batches, rng, processes);
+    return mean_of_epoch_of_pairs(model, set, plan, training, batches, rng, processes);
   };
   const MeanPairs train = mean(data.train, true), val = mean(data.val, false);
   if (interrupted()) return std::nullopt;

@@ -24,7 +24,7 @@ struct PreferenceModel {
 };
 
 // As estimate_losses() for conversations: the mean over the pairs of `batches` batches of a new
-// pass of each part. Losses::val_numbers has "val_reward_margin" and "val_reward_accuracy".
+// epoch of each part. Losses::val_numbers has "val_reward_margin" and "val_reward_accuracy".
 std::optional<Losses> estimate_preferences(const PreferenceModel& model, const ChatData& data,
                                            const BatchPlan& plan, std::int64_t batches,
                                            const RandomOptions& random, Rng& training_rng,

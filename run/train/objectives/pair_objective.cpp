@@ -1,3 +1,5 @@
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "tapegrad/base/memory/dry_run.h"

@@ -1,3 +1,5 @@
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "tapegrad/run/train/objectives/decoder_objective.h"

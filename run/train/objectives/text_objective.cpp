@@ -1,3 +1,6 @@
+#include <memory>
+#include <optional>
+
 #include "tapegrad/run/train/objectives/decoder_objective.h"
 
 namespace tapegrad::run {

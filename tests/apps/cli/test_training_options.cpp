@@ -52,22 +52,30 @@ const std::vector<cli::Preset<Options>>& list() {
   return presets;
 }
 
-const cli::TrainingProgram<Options> kProgram{.summary = "A test.",
-                                             .format = "test",
-                                             .presets = list(),
-                                             .describe = [](cli::CommandLine&) {},
-                                             .check_patterns = [](const Options&) {},
-                                             .product = [](const Options&) { return Product{}; }};
+struct Facts {
+  std::optional<Precision> faster = {};
+};
+
+Options resolve(const cli::Arguments<Options>& arguments, const Facts&) {
+  Options plan = arguments.options;
+  cli::resolve_shared(plan, arguments);
+  return plan;
+}
+
+const cli::TrainingProgram<Options, Facts> kProgram{
+    .summary = "A test.",
+    .format = "test",
+    .presets = list(),
+    .describe = [](cli::CommandLine&) {},
+    .resolve = resolve,
+    .check_patterns = [](const Options&) {},
+    .product = [](const Options&) { return Product{}; }};
 
 std::optional<Options> parsed(std::vector<const char*> args, int ranks = 1) {
   args.insert(args.begin(), "test");
-  const auto arguments =
-      cli::read_arguments(kProgram, {"test", static_cast<int>(args.size()), args.data()}, ranks);
-  if (!arguments) return std::nullopt;
-  Options plan = arguments->options;
-  cli::resolve_shared(plan, *arguments);
-  cli::check_plan(kProgram, *arguments, plan);
-  return plan;
+  const auto call =
+      cli::parse(kProgram, {"test", static_cast<int>(args.size()), args.data()}, ranks);
+  return call ? std::optional(call->plan) : std::nullopt;
 }
 
 // The options of a call that resumes a run whose config.json lacks `late`.

@@ -102,7 +102,7 @@ TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace
     std::vector<const char*> argv = {"train-gpt"};
     for (const std::string& arg : args) argv.push_back(arg.c_str());
     const cli::Call call{"train-gpt", static_cast<int>(argv.size()), argv.data()};
-    return gpt::parse(call, 1, [=](const Product&) { return rate; }).value().plan;
+    return cli::parse(gpt::training(), call, 1, [=](const Product&) { return rate; }).value().plan;
   };
   const gpt::Plan slow = with_rate(1e9, {"--max-minutes", "1"});
   const gpt::Options night = with_rate(1e12, {"--max-minutes", "480"});
@@ -122,6 +122,16 @@ TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace
   const gpt::Options wide = with_rate(1e9, {"--n-embd", "256"});
   CHECK(wide.model.n_head == 8);
   CHECK(wide.optimizer.learning_rate == 3e-3);
+}
+
+TEST_CASE("a config file of one's own that names the preset is sized, whatever else it has",
+          "[fast]") {
+  const TempFolder folder;
+  const std::string own =
+      folder.put("own.json", R"({"mine": {"preset": "fast", "gflops": 1, "decay_share": 0.5}})");
+  const gpt::Plan plan = parsed({"--config", own});
+  CHECK_THAT(plan.preset_note, ContainsSubstring("at 1 GFLOP/s"));
+  CHECK(plan.optimizer.decay_share == 0.5);
 }
 
 TEST_CASE("a run of --preset fast says what it went by, goes on, and its config makes it again",

@@ -11,7 +11,7 @@ using namespace tapegrad;
 
 namespace {
 
-constexpr nn::DecoderConfig kConfig = [] {
+const nn::DecoderConfig kConfig = [] {
   nn::DecoderConfig c;
   c.n_layer = 1, c.n_head = 1, c.n_embd = 8, c.block_size = 8, c.vocab_size = 5;
   return c;
@@ -32,10 +32,12 @@ float loss_of(const run::DecoderObjective& objective, const run::DecoderModels& 
   return objective.loss_of_rows(models, kInputs, kTargets, nullptr).item();
 }
 
-std::shared_ptr<const run::OpenedModel> opened(const Model&) {
-  auto teacher = std::make_shared<run::OpenedModel>();
-  teacher->config = kConfig;
-  return teacher;
+std::shared_ptr<const run::OpenedModel> opened() {
+  return std::make_shared<run::OpenedModel>(
+      run::OpenedModel{.config = kConfig,
+                       .tuning = {},
+                       .tokenizer = data::Tokenizer::of_characters(std::string_view("abcde")),
+                       .weights = {}});
 }
 
 }  // namespace
@@ -67,7 +69,7 @@ TEST_CASE("a teacher stands beside the objective of the data, whose name and los
   options.teacher = "big";
   const auto with_weight = [&](double weight) {
     options.weight = weight;
-    return run::teacher_objective(run::chat_objective(), options, opened(other), Precision::full);
+    return run::teacher_objective(run::chat_objective(), options, opened(), Precision::full);
   };
   const auto none = with_weight(0), half = with_weight(0.5);
   const run::DecoderModels models{model.decoder, &other.decoder};

@@ -1,12 +1,12 @@
-#include "tapegrad/apps/train/gpt_program.h"
+#include "tapegrad/apps/train/train_program.h"
 
 #include <fmt/ranges.h>
 
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/train/facts.h"
-#include "tapegrad/apps/train/gpt_text.h"
 #include "tapegrad/apps/train/init_from.h"
 #include "tapegrad/apps/train/objectives.h"
+#include "tapegrad/apps/train/text_notes.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
@@ -143,7 +143,8 @@ run::RunHeader Program::about() const {
   if (!plan_.preset_note.empty()) {
     about.lines.push_back({"recipe", plan_.preset_note});
   }
-  if (const std::string obstacle = export_obstacle(plan_); !obstacle.empty()) {
+  if (const std::string obstacle = export_obstacle(plan_.model, plan_.text.preset);
+      !obstacle.empty()) {
     about.lines.push_back({"export", "not " + obstacle});
     about.last_note = "This model cannot be exported " + obstacle;
   }

@@ -1,7 +1,11 @@
 // The texts that train-gpt shows while it trains, and at its end.
 
-#include "tapegrad/apps/train/gpt_program.h"
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "tapegrad/apps/train/samples.h"
+#include "tapegrad/apps/train/train_program.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/run/record/report.h"
 

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/train/gpt_text.h"
+#include "tapegrad/apps/train/text_notes.h"
 
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/base/terminal.h"
@@ -10,8 +10,7 @@ namespace tapegrad::gpt {
 namespace {
 
 // The options of tapegrad prepare that make tokens of the run's text, as train-gpt would.
-std::string prepare_options(const Options& o) {
-  const run::TextOptions& text = o.text;
+std::string prepare_options(const run::TextOptions& text, std::uint64_t seed) {
   const run::PrepareOptions usual;
   std::string options = " --corpus";
   for (const std::string& path : text.corpus) options += " " + cli::quoted(path);
@@ -24,16 +23,17 @@ std::string prepare_options(const Options& o) {
   if (!text.val.empty()) options += " --val";
   for (const std::string& path : text.val) options += " " + cli::quoted(path);
   if (text.val_fraction) options += fmt::format(" --val-fraction {}", *text.val_fraction);
-  add("--seed", std::to_string(o.random.seed), o.random.seed == usual.seed);
+  add("--seed", std::to_string(seed), seed == usual.seed);
   return options + " --tokenizer " + cli::quoted(text.tokenizer);
 }
 
-void print_note_of_size(const Options& o, const run::LearntText& learnt) {
+void print_note_of_size(const run::TextOptions& o, std::uint64_t seed,
+                        const run::LearntText& learnt) {
   constexpr std::int64_t large = 100'000'000;
   const run::Text& text = learnt.text;
   const run::TextData& data = learnt.data;
   const std::int64_t bytes = text.identity.bytes + (text.val ? text.val->identity.bytes : 0);
-  if (text.tokens || bytes < large || o.text.corpus.empty() || !text.mixture.empty()) return;
+  if (text.tokens || bytes < large || o.corpus.empty() || !text.mixture.empty()) return;
   const double held =
       static_cast<double>(bytes) + 4.0 * static_cast<double>(data.train.size() + data.val.size());
   print_error(fmt::format(
@@ -41,14 +41,14 @@ void print_note_of_size(const Options& o, const run::LearntText& learnt) {
       "start does this again. To do it once, with the tokens in files:\n"
       "  {}{} --out-dir DIR\n  {} --data DIR\n",
       static_cast<double>(bytes) / 1e6, duration_text(learnt.seconds), held / 1e6,
-      cli::program_path("tapegrad prepare"), prepare_options(o),
+      cli::program_path("tapegrad prepare"), prepare_options(o, seed),
       cli::program_path("tapegrad train")));
 }
 
 }  // namespace
 
-void print_notes(const Options& o, const run::LearntText& learnt) {
-  print_note_of_size(o, learnt);
+void print_notes(const run::TextOptions& o, std::uint64_t seed, const run::LearntText& learnt) {
+  print_note_of_size(o, seed, learnt);
   const data::Tokens& train = learnt.data.train;
   if (!train.isolated_by() || data::has_documents(train, *train.isolated_by())) return;
   print_error(fmt::format(
