@@ -59,29 +59,34 @@ endfunction()
 
 # Half of the time of a usual source goes into headers and templates that its neighbours need, too: they are
 # compiled together, if names in their unnamed namespaces allow it.
-# tapegrad_join(TARGET GROUP SOURCE…): these sources, as one; cold ones apart from others. Those with options of
-# their own are left out, and so are sources that compute floats which must keep their bits: which products and
-# sums a compiler contracts may follow from what stands beside them. CMake's own unity build would leave out
-# cold ones, too.
+# tapegrad_join(TARGET GROUP SOURCE…): these sources, as one; cold ones apart from others, and apart from first.cmake's
+# later ones. Those with options of their own are left out, and so are sources that compute floats which must keep
+# their bits: which products and sums a compiler contracts may follow from what stands beside them. CMake's own unity
+# build would leave out cold ones, too.
 function(tapegrad_join target group)
   if(NOT TAPEGRAD_JOIN)
     return()
   endif()
   foreach(source IN LISTS ARGN)
     get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(later ${source} TAPEGRAD_LATER)
+    set(suffix)
+    if(later)
+      set(suffix _later)
+    endif()
     if("${options}" STREQUAL "${TAPEGRAD_COLD}")
-      list(APPEND cold ${source})
+      list(APPEND cold${suffix} ${source})
     elseif(NOT options)
-      list(APPEND plain ${source})
+      list(APPEND plain${suffix} ${source})
     endif()
   endforeach()
-  set(suffix_of_cold _cold)
-  foreach(kind plain cold)
+  foreach(kind plain cold plain_later cold_later)
     list(LENGTH ${kind} count)
     if(count LESS 2)
       continue()
     endif()
-    set(joined ${CMAKE_CURRENT_BINARY_DIR}/joined/${target}/${group}${suffix_of_${kind}}.cpp)
+    string(REPLACE _plain "" suffix _${kind})
+    set(joined ${CMAKE_CURRENT_BINARY_DIR}/joined/${target}/${group}${suffix}.cpp)
     set(includes)
     set(files)
     foreach(source IN LISTS ${kind})
@@ -99,8 +104,11 @@ function(tapegrad_join target group)
     file(CONFIGURE OUTPUT ${joined} CONTENT "${includes}" @ONLY)
     set_source_files_properties(${${kind}} PROPERTIES HEADER_FILE_ONLY ON)
     set_source_files_properties(${joined} PROPERTIES OBJECT_DEPENDS "${files}")
-    if(kind STREQUAL cold)
+    if(kind MATCHES cold)
       tapegrad_cold(${joined})
+    endif()
+    if(kind MATCHES later)
+      set_property(SOURCE ${joined} PROPERTY TAPEGRAD_LATER ON)
     endif()
     target_sources(${target} PRIVATE ${joined})
   endforeach()

@@ -21,7 +21,8 @@ install(CODE "
     foreach(component programs libraries development)
       if(NOT CMAKE_INSTALL_COMPONENT OR CMAKE_INSTALL_COMPONENT STREQUAL component)
         foreach(file IN LISTS files_of_\${component})
-          if(NOT EXISTS \${file})
+          file(TIMESTAMP \${file} year %Y UTC)  # that of the first program: see place.cmake
+          if(NOT EXISTS \${file} OR year STREQUAL 2000)
             list(APPEND missing \${file})
           endif()
         endforeach()

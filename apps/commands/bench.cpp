@@ -124,7 +124,7 @@ void time_generation(const Options& o) {
   }
   Rng rng(1337);
   const nn::Params params(rng);
-  params.quantize(run::quantized_type(o.weights));
+  run::quantize(params, o.weights);
   const nn::Decoder model(params, c->model);
   sampling::note_other_types(run::quantized_type(o.weights), params);
   bench::bench_generate(model, params, o.config, o.generate);

@@ -155,6 +155,17 @@ Config read_config(const std::filesystem::path& path, std::string_view format) {
   return config;
 }
 
+bool has_own_config(const std::filesystem::path& folder) {
+  try {
+    const Json config = read_json_object(folder / kConfigFile);
+    const auto format = config.find("format");
+    return format != config.end() && format->is_string() &&
+           format->get_ref<const std::string&>().starts_with("tapegrad-");
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 void write_config(const std::filesystem::path& path, const Config& config) {
   Json json = {{"format", config.format}, {"version", kConfigVersion}};
   for (const Section& section : config.sections) {

@@ -49,6 +49,9 @@ inline constexpr std::int64_t kConfigVersion = 2;
 // {"format": F, "version": 2, SECTION: {NAME: VALUE, …}, …}. Errors name the file: it is missing,
 // broken, of another version, or of another format than `format` (if that is not empty).
 Config read_config(const std::filesystem::path& path, std::string_view format);
+// True if the folder's config.json says that it is of a run or a model of ours: other programs have
+// files of that name.
+bool has_own_config(const std::filesystem::path& folder);
 void write_config(const std::filesystem::path& path, const Config& config);
 
 // Sets a member to the value that a file has for it. Error, such as "'n_layer' must be a whole

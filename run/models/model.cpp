@@ -121,7 +121,7 @@ OpenedModel open_base(const std::filesystem::path& path, const TuningOptions& tu
 }
 
 OpenedModel open_at(const std::filesystem::path& path, const std::string& checkpoint, int depth) {
-  if (auto foreign = open_foreign(path)) {
+  if (auto foreign = has_entry(path) && !has_own_config(path) ? open_foreign(path) : std::nullopt) {
     check(checkpoint == kLast, "{} has one checkpoint, not '{}'", path.string(), checkpoint);
     return {.config = foreign->config,
             .tuning = {},
@@ -212,7 +212,7 @@ TextModel load(OpenedModel opened, DType dtype) {
 TextModel load_quantized(OpenedModel opened, std::string_view weights) {
   check_base(opened);
   nn::Params params(opened.parts ? opened.parts : opened.weights);
-  params.quantize(quantized_type(weights));
+  quantize(params, weights);
   if (opened.parts) params.adapt(opened.tuning.adapters());
   for (const Adapter& adapter : opened.offered) {
     const nn::Params offered(adapter.tensors);

@@ -26,4 +26,8 @@ const StoredType* quantized_type(std::string_view weights) {
   return weights == kStored ? nullptr : &stored_type(weights);
 }
 
+void quantize(const nn::Params& params, std::string_view weights) {
+  params.quantize(quantized_type(weights));
+}
+
 }  // namespace tapegrad::run

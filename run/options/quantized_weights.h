@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/tensor/stored_type.h"
+#include "tapegrad/nn/params.h"
 
 namespace tapegrad::run {
 
@@ -13,7 +14,8 @@ namespace tapegrad::run {
 // and f16 give the texts of f32 if the files have no more digits.
 inline constexpr std::string_view kStored = "stored";
 std::vector<std::string> quantized_weights();  // all of these
-// For nn::Params::pack(): null for "stored". Error, naming all, if it is none of these.
+// For nn::Params::quantize(): null for "stored". Error, naming all, if it is none of these.
 const StoredType* quantized_type(std::string_view weights);
+void quantize(const nn::Params& params, std::string_view weights);  // as quantized_type() says
 
 }  // namespace tapegrad::run

@@ -66,18 +66,6 @@ void check_no_run(const fs::path& folder) {
   check_outside_runs(folder);
 }
 
-// True if a config.json says that it is of a run or a model of ours: folders above may have others.
-bool is_of_ours(const fs::path& folder) {
-  try {
-    const Json config = read_json_object(folder / kConfigFile);
-    const auto format = config.find("format");
-    return format != config.end() && format->is_string() &&
-           format->get_ref<const std::string&>().starts_with("tapegrad-");
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 void check_place(const ExportFormat& format, const fs::path& out, bool overwrite) {
   if (format.files.empty()) {
     check(!is_folder(out), "{} is a folder: --format {} writes a file", out.string(), format.name);
@@ -179,7 +167,7 @@ const ExportFormat& export_format(std::string_view name) {
 void check_outside_runs(const fs::path& place) {
   for (fs::path at = whole_path(place); at != at.parent_path();) {
     at = at.parent_path();
-    check(!is_of_ours(at), "{} is in {}, the folder of a run or a model: choose another place",
+    check(!has_own_config(at), "{} is in {}, the folder of a run or a model: choose another place",
           place.string(), at.string());
   }
 }
