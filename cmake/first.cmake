@@ -1,9 +1,11 @@
-# The first program: `tapegrad` with what a first training and its samples run, a third of the work of a compiler.
+# The first program: `tapegrad` with what a first training and its samples run, four tenths of a compiler's work.
 # scripts/quickstart.sh builds it before the rest. Its objects are parts of the libraries, so nothing is compiled
 # twice. Its calls of what is not compiled yet, its doors, end with a sentence that says how: see cmake/doors.sh.
 
-# A shared library is linked as a whole, and sanitizers' and fuzzers' builds are for tests.
-if(TAPEGRAD_BUILD_APPS AND NOT BUILD_SHARED_LIBS AND NOT TAPEGRAD_SANITIZE AND NOT CMAKE_CONFIGURATION_TYPES)
+# A shared library is linked as a whole, sanitizers' and fuzzers' builds are for tests, and objects for optimisation
+# at link time need not name what they call.
+if(TAPEGRAD_BUILD_APPS AND NOT BUILD_SHARED_LIBS AND NOT TAPEGRAD_SANITIZE AND NOT CMAKE_CONFIGURATION_TYPES
+   AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION)
   set(TAPEGRAD_FIRST yes)
   set(TAPEGRAD_FIRST_COMMANDS commands/train_gpt.cpp commands/sample_text.cpp)
   add_library(tapegrad_first_parts INTERFACE)  # what the libraries need of others
@@ -32,6 +34,8 @@ endmacro()
 # Its first sources become a target of their own with the same options.
 function(tapegrad_split target)
   get_target_property(sources ${target} SOURCES)
+  set(first)
+  set(rest)
   foreach(source IN LISTS sources)
     get_source_file_property(later ${source} TAPEGRAD_LATER)
     get_source_file_property(joined ${source} HEADER_FILE_ONLY)
@@ -47,8 +51,7 @@ function(tapegrad_split target)
   add_library(${target}_first OBJECT ${first})
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX SOURCES "${rest};$<TARGET_OBJECTS:${target}_first>")
   # Headers and libraries of others alone: whoever waited for a library of this project would wait for all of it.
-  foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS INCLUDE_DIRECTORIES INTERFACE_INCLUDE_DIRECTORIES LINK_LIBRARIES
-          MANUALLY_ADDED_DEPENDENCIES)
+  foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS INCLUDE_DIRECTORIES INTERFACE_INCLUDE_DIRECTORIES LINK_LIBRARIES)
     get_target_property(${property} ${target} ${property})
     list(FILTER ${property} EXCLUDE REGEX "NOTFOUND$|^[$]<(BUILD|INSTALL)_INTERFACE:(/|include)|^([$]<BUILD_INTERFACE:)?tapegrad_")
   endforeach()
@@ -57,8 +60,9 @@ function(tapegrad_split target)
   target_include_directories(${target}_first SYSTEM PRIVATE ${INCLUDE_DIRECTORIES})
   target_include_directories(tapegrad_first_parts SYSTEM INTERFACE ${INTERFACE_INCLUDE_DIRECTORIES})
   target_link_libraries(tapegrad_first_parts INTERFACE ${LINK_LIBRARIES})
-  if(MANUALLY_ADDED_DEPENDENCIES)
-    add_dependencies(${target}_first ${MANUALLY_ADDED_DEPENDENCIES})
+  get_target_property(generated ${target} MANUALLY_ADDED_DEPENDENCIES)  # headers that a target makes
+  if(generated)
+    add_dependencies(${target}_first ${generated})
   endif()
   target_link_libraries(${target}_first PRIVATE tapegrad_flags tapegrad_first_parts)
   tapegrad_precompile(${target}_first)

@@ -27,6 +27,7 @@ class Machine {
   }
 
   void add(const std::string& name, const std::string& body) {
+    fs::remove(bin_ / name);  // a link to the system's program would be written through
     fs::permissions(bin_.put(name, "#!/bin/sh\n" + body + "\n"), fs::perms::all);
   }
 
@@ -117,4 +118,60 @@ TEST_CASE("in a folder that cannot be written to, the scripts say how to build e
                ContainsSubstring(" cannot be written to") && ContainsSubstring("~/tapegrad-build"));
     CHECK(machine.apt_calls().empty());
   }
+}
+
+namespace {
+
+// A checkout whose compiler takes no time: its cmake notes what it builds, and makes programs that
+// note what they are called with.
+class QuickCheckout {
+ public:
+  QuickCheckout() {
+    for (const char* name : {"chmod", "cp", "date", "sh", "touch"}) {
+      machine_.add(name, "exec /usr/bin/env -i /bin/" + std::string(name) + " \"$@\"");
+    }
+    folder_.put("scripts/packages.sh", "#!/bin/sh\n");
+    fs::permissions(folder_ / "scripts/packages.sh", fs::perms::all);
+    fs::copy_file(script("quickstart.sh"), folder_ / "scripts/quickstart.sh");
+    machine_.add(
+        "cmake",
+        "mkdir -p build/bin\n"
+        "case \"$*\" in *first_program) ;; *programs) exit ${FAILS:-0} ;; *) exit 0 ;; esac\n"
+        "echo \"builds $*\"\n"
+        "printf '#!/bin/sh\\necho \"calls $*\"\\n' >build/bin/tapegrad\n"
+        "chmod +x build/bin/tapegrad\n"
+        "touch -d 2000-06-01 build/bin/tapegrad");
+  }
+
+  Result quickstart() const { return machine_.run(folder_ / "scripts/quickstart.sh"); }
+
+ private:
+  TempFolder folder_;
+  Machine machine_;
+};
+
+}  // namespace
+
+TEST_CASE("the quickstart trains before the other commands are built", "[scripts]") {
+  const QuickCheckout checkout;
+  const Result r = checkout.quickstart();
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  const auto built = r.out.find("--target first_program"), trained = r.out.find("calls train "),
+             others = r.out.find("Building the other commands");
+  CHECK(built < trained);
+  CHECK(trained < others);
+  CHECK(others != std::string::npos);
+}
+
+TEST_CASE("a quickstart whose other commands are not built says how to go on", "[scripts]") {
+  const QuickCheckout checkout;
+  ::setenv("FAILS", "3", 1);
+  const Result r = checkout.quickstart();
+  ::unsetenv("FAILS");
+  INFO(r.out << r.err);
+  CHECK(r.code == 3);
+  CHECK_THAT(r.err, ContainsSubstring("Not all commands are built yet: train and sample are. To go "
+                                      "on: cmake --build build --parallel ") &&
+                        ContainsSubstring(" --target programs\n"));
 }
