@@ -75,6 +75,7 @@ void check_needs(const DecoderConfig& c) {
 
 // As where transformers counts: both ends of the ramp lie among the pairs then.
 void check_yarn(const DecoderConfig& c) {
+  check(c.rope_base > 1, "rope_scaling yarn needs rope_base above 1, not {}", c.rope_base);
   check(c.rope_beta_slow <= c.rope_beta_fast,
         "rope_beta_slow {} must not be above rope_beta_fast {}", c.rope_beta_slow,
         c.rope_beta_fast);

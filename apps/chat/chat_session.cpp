@@ -1,8 +1,8 @@
 #include "tapegrad/apps/chat/chat_session.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "tapegrad/apps/sample/sampling_options.h"
 #include "tapegrad/base/json/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/data/chat/render_chat.h"
@@ -25,10 +25,7 @@ ChatSession::ChatSession(const run::TextModel& model, ChatOptions options)
       printer_(model_, options_.sample),
       generation_(model.gpt, sampling::generation_limits(model, one_at_a_time(options_.sample))) {
   if (!options_.chat_template || options_.sample.ignore_eos) return;
-  for (const data::Token end : run::answer_ends(*options_.chat_template, model.tokenizer)) {
-    auto& ends = generate_.stop_tokens;
-    if (std::find(ends.begin(), ends.end(), end) == ends.end()) ends.push_back(end);
-  }
+  sampling::add_ends(generate_, run::answer_ends(*options_.chat_template, model.tokenizer));
 }
 
 data::Conversation ChatSession::with_system() const {
@@ -39,16 +36,21 @@ data::Conversation ChatSession::with_system() const {
   return all;
 }
 
-// `goes_on`: with the last answer.
+// `goes_on`: with the last answer, of which what the template leaves out is dropped.
 nn::Tokens ChatSession::prompt(bool goes_on) {
   if (!options_.chat_template) return model_.tokens_of(text_);
   // A template writes what begins a text itself.
-  const auto& tokenizer = model_.tokenizer;
-  const data::RenderedChat chat = goes_on
-                                      ? data::render_continued(*options_.chat_template, tokenizer,
-                                                               with_system(), options_.variables)
-                                      : data::render_chat(*options_.chat_template, tokenizer,
-                                                          with_system(), true, options_.variables);
+  const data::ChatTemplate& chat_template = *options_.chat_template;
+  data::RenderedChat chat;
+  if (goes_on) {
+    data::ContinuedChat continued =
+        data::render_continued(chat_template, model_.tokenizer, with_system(), options_.variables);
+    chat = std::move(continued.chat);
+    conversation_.messages.back().content.resize(continued.kept);
+  } else {
+    chat =
+        data::render_chat(chat_template, model_.tokenizer, with_system(), true, options_.variables);
+  }
   if (!chat.letters.empty() && !std::exchange(said_spelled_, true)) {
     print_error(
         "note: a message spells a special token, which is encoded as text: --special-in-messages "
@@ -73,10 +75,23 @@ std::string ChatSession::answer(const sampling::OnText& on_answer, bool goes_on)
   return made;
 }
 
-void ChatSession::say(const std::string& message, const sampling::OnText& on_answer) {
+template <class F>
+void ChatSession::change(const F& make) {
   const data::Conversation before = conversation_;
   const std::string text_before = text_;
+  const std::size_t begin_before = answer_begin_;
   try {
+    make();
+  } catch (...) {
+    conversation_ = before;
+    text_ = text_before;
+    answer_begin_ = begin_before;
+    throw;
+  }
+}
+
+void ChatSession::say(const std::string& message, const sampling::OnText& on_answer) {
+  change([&] {
     if (has_template()) {
       conversation_.messages.push_back({.role = "user", .content = message});
       std::string made = answer(on_answer);
@@ -86,40 +101,35 @@ void ChatSession::say(const std::string& message, const sampling::OnText& on_ans
       answer_begin_ = text_.size();
       text_ += answer(on_answer) + "\n";
     }
-  } catch (...) {
-    conversation_ = before;
-    text_ = text_before;
-    throw;
-  }
+  });
 }
 
 bool ChatSession::retry(const sampling::OnText& on_answer) {
   if (empty()) return false;
-  if (has_template()) {
-    conversation_.messages.pop_back();
-    conversation_.messages.push_back({.role = "assistant", .content = answer(on_answer)});
-  } else {
-    text_.resize(answer_begin_);
-    text_ += answer(on_answer) + "\n";
-  }
+  change([&] {
+    if (has_template()) {
+      conversation_.messages.pop_back();
+      std::string made = answer(on_answer);
+      conversation_.messages.push_back({.role = "assistant", .content = std::move(made)});
+    } else {
+      text_.resize(answer_begin_);
+      text_ += answer(on_answer) + "\n";
+    }
+  });
   return true;
 }
 
 bool ChatSession::go_on(const sampling::OnText& on_answer) {
   if (empty()) return false;
-  if (has_template()) {
-    const std::string made = answer(on_answer, true);
-    conversation_.messages.back().content += made;
-    return true;
-  }
-  text_.pop_back();  // the line break behind an answer
-  try {
-    text_ += answer(on_answer);
-  } catch (...) {
-    text_ += "\n";
-    throw;
-  }
-  text_ += "\n";
+  change([&] {
+    if (has_template()) {
+      const std::string made = answer(on_answer, true);
+      conversation_.messages.back().content += made;
+    } else {
+      text_.pop_back();  // the line break behind an answer
+      text_ += answer(on_answer) + "\n";
+    }
+  });
   return true;
 }
 

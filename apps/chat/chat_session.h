@@ -53,6 +53,9 @@ class ChatSession {
 
  private:
   data::Conversation with_system() const;
+  // Changes what was said by `make`; not at all if that throws.
+  template <class F>
+  void change(const F& make);
   nn::Tokens prompt(bool goes_on);
   std::string answer(const sampling::OnText& on_answer, bool goes_on = false);
 

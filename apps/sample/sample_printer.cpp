@@ -110,11 +110,12 @@ void SamplePrinter::rate(const nn::GenerationCost& cost) const {
 nn::GenerateOptions generate_options(const run::TextModel& model, const SampleOptions& options) {
   nn::GenerateOptions generate = options.generate;
   generate.logprobs = options.logprobs;
-  for (const std::int32_t token : generate.stop_tokens) {
-    check(token < model.gpt.config.vocab_size,
-          "--stop-token-ids: {} is not a token of the model's {}", token,
-          model.gpt.config.vocab_size);
-  }
+  const auto check_token = [&](const char* option, std::int32_t token) {
+    check(token < model.gpt.config.vocab_size, "{}: {} is not a token of the model's {}", option,
+          token, model.gpt.config.vocab_size);
+  };
+  for (const std::int32_t token : generate.stop_tokens) check_token("--stop-token-ids", token);
+  for (const auto& [token, bias] : generate.logit_bias) check_token("--logit-bias", token);
   if (options.ignore_eos) return generate;
   const auto& ends = model.tokenizer.ends();
   generate.stop_tokens.insert(generate.stop_tokens.end(), ends.begin(), ends.end());

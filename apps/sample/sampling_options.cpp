@@ -1,5 +1,6 @@
 #include "tapegrad/apps/sample/sampling_options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -26,7 +27,16 @@ void SamplingOptions::read_lists() const {
     check(at != text.npos, "--logit-bias: '{}' must be a token and a number: 13=-100", text);
     const auto number = number_of<double>(std::string_view(text).substr(at + 1));
     check(number && std::isfinite(*number), "--logit-bias: '{}' has no number behind =", text);
-    generate.logit_bias[token_of("--logit-bias", text.substr(0, at))] = *number;
+    const std::int32_t token = token_of("--logit-bias", std::string_view(text).substr(0, at));
+    const bool is_new = generate.logit_bias.emplace(token, *number).second;
+    check(is_new, "--logit-bias: token {} is there twice", token);
+  }
+}
+
+void add_ends(nn::GenerateOptions& options, std::span<const std::int32_t> ends) {
+  auto& all = options.stop_tokens;
+  for (const std::int32_t end : ends) {
+    if (std::find(all.begin(), all.end(), end) == all.end()) all.push_back(end);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,9 @@ struct SamplingOptions {
   // Takes the lists over into `generate`. Error for what is none.
   void read_lists() const;
 };
+
+// Tokens that end a text, beside those that do so already.
+void add_ends(nn::GenerateOptions& options, std::span<const std::int32_t> ends);
 
 // A temperature of 0 is greedy, and a top_k of 0 or -1 is all tokens, as other programs have it.
 inline void settle_zeros(nn::GenerateOptions& options) {

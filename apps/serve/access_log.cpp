@@ -60,12 +60,14 @@ void AccessLog::write(const Visit& visit, int status, const Usage& usage) {
 void AccessLog::ignored(const std::vector<std::string>& names) {
   if (form_ == LogForm::none) return;
   for (const std::string& name : names) {
-    if (ignored_.size() >= kMostIgnoredNames || !ignored_.insert(name).second) continue;
+    if (ignored_.size() > kMostIgnoredNames || !ignored_.insert(name).second) continue;
+    const bool too_many = ignored_.size() > kMostIgnoredNames;
+    const std::string said = too_many ? "..." : name;
+    const char* why = too_many ? "all further names are in the header X-Tapegrad-Ignored alone"
+                               : "which nothing here knows; --strict refuses such fields";
     print_error(form_ == LogForm::json
-                    ? json_text(Json{{"time", time_text()}, {"ignored", name}}) + "\n"
-                    : fmt::format("{} ignored: {}, which nothing here knows; --strict refuses "
-                                  "such fields\n",
-                                  time_text(), name));
+                    ? json_text(Json{{"time", time_text()}, {"ignored", said}}) + "\n"
+                    : fmt::format("{} ignored: {}, {}\n", time_text(), said, why));
   }
 }
 

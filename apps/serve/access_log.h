@@ -32,7 +32,7 @@ class AccessLog {
   bool keeps_texts() const { return texts_ && form_ != LogForm::none; }
   // status 499: the client left before the answer.
   void write(const Visit& visit, int status, const Usage& usage = {});
-  // Says once for each name that it is of fields that are ignored.
+  // Says once for each name that it is of fields that are ignored; of too many names, "..." once.
   void ignored(const std::vector<std::string>& names);
   // Lines of Prometheus' text: requests by path and status.
   std::string metrics() const;

@@ -7,6 +7,7 @@
 
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops/image_ops.h"
+#include "tapegrad/base/memory/dry_run.h"
 
 namespace tapegrad {
 
@@ -133,6 +134,8 @@ Tensor for_signal(std::string_view op, const Tensor& x, const F& run) {
   try {
     const Tensor y = run(rows);
     return reshape(y, y.shape().without(y.rank() - 2));
+  } catch (const NoAddresses&) {
+    throw;
   } catch (const Error& error) {
     const std::string_view text = error.what();
     const std::size_t name = text.starts_with('[') ? text.find("] ") : text.npos;

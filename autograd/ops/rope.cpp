@@ -255,6 +255,7 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
             .scaling = options.scaling,
             .document_starts = std::move(documents)};
   if (turn.scaling && turn.scaling->kind == RopeScaling::Kind::yarn) {
+    check(options.base > 1, "[rope] YaRN needs a base above 1, not {}", options.base);
     turn.magnitude = turn.scaling->attention_factor;
   }
   if (options.back) turn.sign = -1, turn.magnitude = 1 / turn.magnitude;

@@ -87,7 +87,7 @@ void* untouchable_address() {
 void* zeroed(std::size_t bytes) {
   const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   void* block = std::aligned_alloc(kAlignment, size);
-  check(block != nullptr, "out of memory: {} bytes asked for", bytes);
+  if (block == nullptr) fail_without_addresses(bytes);
   return std::memset(block, 0, size);
 }
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/json/json_file.h"
@@ -200,33 +202,41 @@ RenderedChat render_chat(const ChatTemplate& chat_template, const Tokenizer& tok
   return marks.unmarked(chat_template.render(marked, add_generation_prompt, more, most));
 }
 
-RenderedChat render_continued(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                              Conversation conversation, std::string_view variables,
-                              const RenderLimits& most) {
+ContinuedChat render_continued(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                               Conversation conversation, std::string_view variables,
+                               const RenderLimits& most) {
   check(!conversation.messages.empty(), "[chat template] there is no message to go on with");
-  // A mark ends the content, and a space behind it tells whether the template trims.
-  constexpr char kTrimmed = ' ';
+  // A mark ends the content, and spaces behind it tell whether the template trims: more of them
+  // than templates write behind a content.
+  constexpr std::string_view kTrimmed = "   ";
   const std::string mark = to_utf8(unused_mark(conversation, variables, chat_template.source()));
   Message& last = conversation.messages.back();
   const std::string content = last.content;
-  last = with_content(std::move(last), content + mark + kTrimmed);
+  last = with_content(std::move(last), content + mark + std::string(kTrimmed));
   RenderedChat chat = render_chat(chat_template, tokenizer, conversation, false, variables, most);
   const std::size_t place = chat.text.find(mark);
-  check(place != chat.text.npos,
-        "[chat template] the template does not show the last message, so that nothing can go on "
-        "with it");
+  const auto check_shown = [&](bool shown) {
+    check(shown,
+          "[chat template] the template does not show the last message as it is, so that nothing "
+          "can go on with it");
+  };
+  check_shown(place != chat.text.npos);
   check(chat.text.rfind(mark) == place,
         "[chat template] the template shows the last message several times, so that nothing can go "
         "on with it");
-  std::size_t end = place;
-  const std::size_t behind = place + mark.size();
-  if (behind == chat.text.size() || chat.text[behind] != kTrimmed) {
-    const std::size_t spaces = content.size() - (content.find_last_not_of(kSpaces) + 1);
-    const std::size_t least = place - std::min(spaces, place);
-    while (end > least && kSpaces.find(chat.text[end - 1]) != kSpaces.npos) --end;
+  const bool trims = chat.text.compare(place + mark.size(), kTrimmed.size(), kTrimmed) != 0;
+  const std::size_t first = content.find_first_not_of(kSpaces);
+  const bool blank = first == content.npos;
+  const std::string_view before = std::string_view(chat.text).substr(0, place);
+  if (blank && !content.empty() && (trims || !before.ends_with(content))) {
+    // Which spaces stand before the mark, those of the content or the template's, is not seen.
+    conversation.messages.back() = with_content(std::move(last), "");
+    return render_continued(chat_template, tokenizer, std::move(conversation), variables, most);
   }
-  cut(chat, end);
-  return chat;
+  check_shown(before.ends_with(std::string_view(content).substr(blank ? 0 : first)));
+  const std::size_t kept = trims ? content.find_last_not_of(kSpaces) + 1 : content.size();
+  cut(chat, place - (content.size() - kept));
+  return {std::move(chat), kept};
 }
 
 std::vector<Token> tokens_of(const RenderedChat& chat, const Tokenizer& tokenizer) {

@@ -34,6 +34,8 @@ void GenerateOptions::validate() const {
   check(std::abs(frequency_penalty) <= kMostLogit,
         "frequency_penalty must be finite in f32, not {}", frequency_penalty);
   check(min_tokens >= 0, "min_tokens must not be negative, as {} is", min_tokens);
+  check(min_tokens <= max_new_tokens, "min_tokens must be at most max_new_tokens, {}, not {}",
+        max_new_tokens, min_tokens);
   for (const auto& [token, bias] : logit_bias) {
     check(std::abs(bias) <= kMostLogit, "the logit_bias of token {} must be finite in f32, not {}",
           token, bias);
@@ -162,13 +164,15 @@ void keep_top_p(std::vector<double>& weights, double p) {
 // `p` together.
 void keep_typical(std::vector<double>& weights, double p) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  // The quotient itself may be 0 in f64, which has no logarithm.
+  const auto surprise = [&](double weight) { return std::log(total) - std::log(weight); };
   double mean = 0;
   for (const double w : weights) {
-    if (w > 0) mean -= w / total * std::log(w / total);
+    if (w > 0) mean += w / total * surprise(w);
   }
   std::vector<std::pair<double, std::size_t>> order;  // how far from the mean
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i] > 0) order.emplace_back(std::abs(-std::log(weights[i] / total) - mean), i);
+    if (weights[i] > 0) order.emplace_back(std::abs(surprise(weights[i]) - mean), i);
   }
   std::sort(order.begin(), order.end());
   double sum = 0, most = 0;

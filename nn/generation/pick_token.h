@@ -60,8 +60,9 @@ struct GenerateOptions {
   // Which tokens may come next, or null: all. It is as before the first token, and stays so: each
   // text has a clone of its own.
   std::shared_ptr<const TokenMask> mask = {};
-  Tokens stop_tokens = {};        // each ends the text, and is not part of it
-  std::int64_t min_tokens = 0;    // none of these ends it before so many new tokens
+  Tokens stop_tokens = {};  // each ends the text, and is not part of it
+  // None of these ends it before so many new tokens. At most max_new_tokens.
+  std::int64_t min_tokens = 0;
   bool logprobs = false;          // also find each token's log probability: see NewToken
   std::int64_t top_logprobs = 0;  // and so many of the likeliest tokens in its place
   // Also find the log probabilities of the prompt's tokens, and so many of the likeliest tokens in
@@ -86,8 +87,8 @@ struct GenerateOptions {
 // The token that `logits` (V) and the options give after the tokens of `text`, of which the first
 // `prompt_tokens` are its prompt. What an option rules out is decided in the order of Hugging
 // Face's transformers: bias, repetition penalty, presence and frequency penalty, temperature,
-// top_k, top_p, min_p, each among what the ones before it have left. The options' mask and
-// min_tokens are the caller's part: what they forbid is −∞ in the logits, and a token is left.
+// top_k, top_p, min_p, typical_p, each among what the ones before it have left. The options' mask
+// and min_tokens are the caller's part: what they forbid is −∞ in the logits, and a token is left.
 // Errors: BrokenLogits; logit_bias names a token that is not one of V.
 std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
                         std::span<const std::int32_t> text = {}, std::int64_t prompt_tokens = 0);

@@ -204,6 +204,7 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
   refused_of_yarn([](C& c) { c.rope_original_positions = 6; },
                   "rope_original_positions 6 of rope_scaling yarn must be above 6.28319");
   refused_of_yarn([](C& c) { c.rope_base = 2; }, "and below 402.124");
+  refused_of_yarn([](C& c) { c.rope_base = 1; }, "yarn needs rope_base above 1, not 1");
   refused_of_yarn([](C& c) { c.rope_attention_factor = 1e-9; }, "or at least 1e-6, not 1e-09");
   refused(
       llama, [](C& c) { c.window_pattern = "SL"; }, "window_pattern needs window");

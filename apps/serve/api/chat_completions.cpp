@@ -1,8 +1,8 @@
 #include "tapegrad/apps/serve/api/chat_completions.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "tapegrad/apps/sample/sampling_options.h"
 #include "tapegrad/apps/serve/api/chat_prompt.h"
 #include "tapegrad/data/chat/render_chat.h"
 
@@ -63,25 +63,6 @@ class ChatFormat : public TextFormat {
   const bool logprobs_;
 };
 
-// A model's files may name the end of a text alone, and not that of an answer.
-void stop_at_answer_ends(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
-  bool ignore_eos = false;
-  fields.boolean("ignore_eos", ignore_eos);
-  if (ignore_eos) return;
-  for (const data::Token end : model.answer_ends) {
-    auto& ends = options.stop_tokens;
-    if (std::find(ends.begin(), ends.end(), end) == ends.end()) ends.push_back(end);
-  }
-}
-
-// What is begun cannot be taken back by what an answer must be as a whole.
-void check_goes_on(const Fields& fields, const TextRequest& request) {
-  if (request.options.mask == nullptr) return;
-  fields.refuse("response_format",
-                "'response_format' has no meaning for an answer that is begun: "
-                "'continue_final_message'");
-}
-
 }  // namespace
 
 std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
@@ -89,7 +70,8 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
   Fields fields(body, kInChat, *asked.ignored);
   TextRequest request;
   read_text_request(fields, model, asked.new_seed, request);
-  stop_at_answer_ends(fields, model, request.options);
+  // A model's files may name the end of a text alone, and not that of an answer.
+  if (!request.ignore_eos) sampling::add_ends(request.options, model.answer_ends);
   read_max_tokens(fields, "max_completion_tokens", request);
   bool logprobs = false;
   fields.boolean("logprobs", logprobs);
@@ -100,12 +82,18 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
   }
   bool echo = false;
   fields.boolean("echo", echo);
-  const ChatPrompt asked_for = chat_prompt(fields, asked);
+  // What is begun cannot be taken back by what an answer must be as a whole.
+  const bool is_free = request.options.mask == nullptr;
+  const ChatPrompt asked_for =
+      chat_prompt(fields, asked, is_free ? BegunAnswer::goes_on : BegunAnswer::ends);
   const data::RenderedChat& chat = asked_for.chat;
   fields.end();
-  if (asked_for.begun) {
-    check_goes_on(fields, request);
-  } else if (echo) {
+  if (asked_for.begun && !is_free) {
+    fields.refuse("response_format",
+                  "'response_format' has no meaning for an answer that is begun: "
+                  "'continue_final_message'");
+  }
+  if (echo && !asked_for.begun) {
     fields.refuse("echo", "'echo' needs an answer that goes on: 'continue_final_message': true");
   }
   request.options.logprobs = logprobs;

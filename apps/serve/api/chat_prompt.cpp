@@ -1,7 +1,8 @@
 #include "tapegrad/apps/serve/api/chat_prompt.h"
 
+#include <optional>
+#include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "tapegrad/data/chat/render_chat.h"
@@ -11,6 +12,20 @@ namespace {
 
 constexpr std::size_t kMostMessages = 4096;
 constexpr int kMessageDepth = 64;  // of JSON
+
+// True if the template has this word: the name of a member of messages, since a template that reads
+// a member says its name.
+bool names(const data::ChatTemplate& chat, std::string_view word) {
+  const std::string& source = chat.source();
+  const auto in_word = [&](std::size_t at) {
+    const char c = at < source.size() ? source[at] : ' ';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (std::size_t at = 0; (at = source.find(word, at)) != source.npos; ++at) {
+    if (!word.empty() && (at == 0 || !in_word(at - 1)) && !in_word(at + word.size())) return true;
+  }
+  return false;
+}
 
 // A text, or a list of parts of which all are texts.
 std::string content_of(Fields& message) {
@@ -48,7 +63,7 @@ data::Message message_of(Fields fields, const Json& json, const data::ChatTempla
                   "missing_required_parameter");
   }
   for (const std::string_view name : fields.unknown()) {
-    if (chat.source().find(name) == std::string::npos) continue;
+    if (!names(chat, name)) continue;
     more = true;
     fields.find(name);
   }
@@ -65,7 +80,7 @@ void check_shows_calls(const Fields& message, const Json& json, const data::Chat
   for (const char* key : {"tool_calls", "function_call"}) {
     const auto calls = json.find(key);
     const bool any = calls != json.end() && !calls->is_null() && !calls->empty();
-    if (!any || chat.source().find(key) != std::string::npos) continue;
+    if (!any || names(chat, key)) continue;
     message.refuse("messages",
                    fmt::format("messages[{}] has '{}', which the model's chat template does not "
                                "show: write it into 'content'",
@@ -98,29 +113,42 @@ data::Conversation conversation_of(Fields& fields, const Asked& asked) {
   return conversation;
 }
 
-// Whether the model goes on with the last message, in place of a new one: if the request says so,
-// or if it wants no beginning of an answer behind one of the assistant.
-bool goes_on(Fields& fields, const data::Message& last, std::optional<bool> new_answer) {
-  const bool may = last.role == "assistant";
-  const bool usual = may && !new_answer.value_or(true);
-  bool asked_for = usual;
-  fields.boolean("continue_final_message", asked_for);
-  if (!asked_for) return false;
+bool has_calls(const data::Message& message) {
+  if (message.json.empty()) return false;
+  const Json whole = parse_json<Json>(message.json, kMessageDepth);
+  const auto has = [&](const char* key) { return !whole.value(key, Json()).empty(); };
+  return has("tool_calls") || has("function_call");
+}
+
+// Whether a request says that the model goes on with the last message, in place of a new one.
+std::optional<bool> says_goes_on(Fields& fields, const data::Message& last,
+                                 std::optional<bool> new_answer) {
+  if (fields.find("continue_final_message") == nullptr) return std::nullopt;
+  bool goes_on = false;
+  fields.boolean("continue_final_message", goes_on);
+  if (!goes_on) return false;
   const auto refuse = [&](const char* why) {
     fields.refuse("continue_final_message", fmt::format("'continue_final_message' {}", why));
   };
-  if (!may) refuse("needs a last message of the role 'assistant'");
+  if (last.role != "assistant") refuse("needs a last message of the role 'assistant'");
   if (new_answer.value_or(false)) refuse("excludes 'add_generation_prompt': true");
-  if (!last.json.empty() &&
-      !parse_json<Json>(last.json, kMessageDepth).value("tool_calls", Json()).empty()) {
-    refuse("excludes a last message with 'tool_calls'");
-  }
+  if (has_calls(last)) refuse("excludes a last message with calls of tools");
   return true;
+}
+
+// A variable of the template that is no field here, or is one that changes nothing by itself.
+void check_reads_no(const Fields& fields, const data::ChatTemplate& chat) {
+  for (const std::string_view name : fields.unread()) {
+    if (!chat.reads(name)) continue;
+    fields.refuse(name,
+                  fmt::format("the template reads '{}': give it in 'chat_template_kwargs'", name),
+                  "unsupported_parameter");
+  }
 }
 
 }  // namespace
 
-ChatPrompt chat_prompt(Fields& fields, const Asked& asked) {
+ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun) {
   const ServedModel& model = asked.model;
   if (!model.chat) {
     throw Refused({.message = fmt::format("the model '{}' has no template for conversations: "
@@ -140,23 +168,28 @@ ChatPrompt chat_prompt(Fields& fields, const Asked& asked) {
     fields.boolean("add_generation_prompt", given);
     new_answer = given;
   }
-  const bool on = goes_on(fields, conversation.messages.back(), new_answer);
-  for (const std::string_view name : fields.unknown()) {
-    if (!model.chat->reads(name)) continue;
-    fields.refuse(name,
-                  fmt::format("the template reads '{}': give it in 'chat_template_kwargs'", name),
-                  "unsupported_parameter");
-  }
+  const data::Message& last = conversation.messages.back();
+  const std::optional<bool> goes_on = says_goes_on(fields, last, new_answer);
+  check_reads_no(fields, *model.chat);
   data::RenderLimits limits = data::RenderLimits::of_one_request();
   limits.look = asked.look;
-  const auto& [chat, tokenizer] = std::tie(*model.chat, model.model.tokenizer);
+  const data::ChatTemplate& chat = *model.chat;
+  const data::Tokenizer& tokenizer = model.model.tokenizer;
+  const auto continued = [&]() -> ChatPrompt {
+    data::ContinuedChat made =
+        data::render_continued(chat, tokenizer, conversation, variables, limits);
+    return {std::move(made.chat), last.content.substr(0, made.kept)};
+  };
+  const bool may_go_on = begun == BegunAnswer::goes_on && !goes_on && !new_answer.value_or(true) &&
+                         last.role == "assistant" && !has_calls(last);
   try {
-    ChatPrompt prompt{
-        .chat = on ? data::render_continued(chat, tokenizer, conversation, variables, limits)
-                   : data::render_chat(chat, tokenizer, conversation, new_answer.value_or(true),
-                                       variables, limits)};
-    if (on) prompt.begun = conversation.messages.back().content;
-    return prompt;
+    if (goes_on.value_or(false)) return continued();
+    try {
+      if (may_go_on) return continued();
+    } catch (const Error&) {  // so that it ends, as nobody has said that it goes on
+    }
+    return {.chat = data::render_chat(chat, tokenizer, conversation, new_answer.value_or(true),
+                                      variables, limits)};
   } catch (const Error& error) {
     fields.refuse("messages", fmt::format("the model's template says: {}", error.what()),
                   "template_error");

@@ -12,12 +12,19 @@ namespace tapegrad::serve {
 // What the model is given for the messages of a request.
 struct ChatPrompt {
   data::RenderedChat chat = {};
-  // The content of the last message, if the model goes on with it: its text ends the chat's.
+  // What stands of the last message's content, if the model goes on with it: see
+  // data::render_continued().
   std::optional<std::string> begun = {};
 };
 
+// What becomes of a last message of the assistant if the request wants no new answer behind it, and
+// says nothing else.
+enum class BegunAnswer {
+  ends,     // it is rendered like any other
+  goes_on,  // if it can: it has no calls, and the template shows it once and as it is
+};
 // Reads the fields that say it. Refused if the model has no template, if it refuses the messages,
-// or if the last one cannot go on.
-ChatPrompt chat_prompt(Fields& fields, const Asked& asked);
+// or if the last one cannot go on, though the request says that it does.
+ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun = BegunAnswer::ends);
 
 }  // namespace tapegrad::serve

@@ -3,7 +3,7 @@
 namespace tapegrad::serve {
 namespace {
 
-constexpr std::string_view kAll = "", kNone = "[]";
+constexpr std::string_view kAll = "", kNone = "[]", kEmptyList = "[[]]";
 constexpr std::string_view kAsText = "the model's text is returned as it is";
 constexpr std::string_view kFormat = "'response_format' says what a text may be";
 constexpr std::string_view kVariable = "'chat_template_kwargs' may have what a template reads";
@@ -13,7 +13,6 @@ constexpr std::string_view kOthers =
 constexpr std::string_view kPenalties =
     "'repetition_penalty', 'presence_penalty' and 'frequency_penalty' are the penalties that there "
     "are";
-constexpr std::string_view kMaxTokens = "'max_tokens' is its name here";
 
 constexpr FieldRule kRules[] = {
     // OpenAI's.
@@ -28,10 +27,10 @@ constexpr FieldRule kRules[] = {
     {kInChat, "parallel_tool_calls", kAll},
     {kInText, "best_of", "[1]", "each text that is made is returned; 'n' says how many"},
     {kInCompletion, "suffix", "[\"\"]", "texts are continued at their end"},
-    {kInCompletion, "messages", kNone, "it is a field of /v1/chat/completions"},
-    {kInChat | kInTemplate, "prompt", "[\"\"]", "it is a field of /v1/completions"},
-    {kInChat | kInTemplate, "tools", kNone, kAsText},
-    {kInChat | kInTemplate, "functions", kNone, kAsText},
+    {kInCompletion, "messages", kEmptyList, "it is a field of /v1/chat/completions"},
+    {kInChat | kInTemplate, "prompt", R"(["",[]])", "it is a field of /v1/completions"},
+    {kInChat | kInTemplate, "tools", kEmptyList, kAsText},
+    {kInChat | kInTemplate, "functions", kEmptyList, kAsText},
     {kInChat, "tool_choice", R"(["auto","none"])", kAsText},
     {kInChat, "function_call", R"(["auto","none"])", kAsText},
     {kInChat, "modalities", R"([["text"]])", kOneText},
@@ -51,21 +50,19 @@ constexpr FieldRule kRules[] = {
     {kInText | kInEmbedding, "truncate_prompt_tokens", kNone, "a prompt is read as a whole"},
     {kInCompletion, "add_special_tokens", "[true]", "a text is begun as the tokenizer begins one"},
     {kInChat, "add_special_tokens", "[false]", "the template has what a text begins with"},
-    {kInText, "bad_words", kNone, "'logit_bias' makes tokens unlikely"},
+    {kInText, "bad_words", kEmptyList, "'logit_bias' makes tokens unlikely"},
     {kInText, "allowed_token_ids", kNone, "'logit_bias' makes tokens likely"},
-    {kInText, "logits_processors", kNone, "'logit_bias' changes logits"},
+    {kInText, "logits_processors", kEmptyList, "'logit_bias' changes logits"},
     {kInText, "structured_outputs", kNone, kFormat},
     {kInText, "guided_json", kNone, kFormat},
     {kInText, "guided_regex", "[\"\"]", kFormat},
     {kInText, "guided_choice", kNone, kFormat},
     {kInText, "guided_grammar", "[\"\"]", kFormat},
     {kInChat | kInTemplate, "chat_template", "[\"\"]", "the model's own template is used"},
-    {kInChat | kInTemplate, "documents", kNone, kVariable},
+    {kInChat | kInTemplate, "documents", kEmptyList, kVariable},
     // llama.cpp's, and those of programs that come from it.
-    {kInText, "n_predict", "[-1]", kMaxTokens},
-    {kInText, "max_new_tokens", kNone, kMaxTokens},
     {kInText, "repeat_penalty", "[1]", kPenalties},
-    {kInText, "repeat_last_n", kAll},
+    {kInText, "repeat_last_n", kAll},  // without penalties: see read_text_request()
     {kInText, "no_repeat_ngram_size", "[0]", kPenalties},
     {kInText, "dry_multiplier", "[0]", kPenalties},
     {kInText, "dry_base", kAll},
@@ -84,7 +81,7 @@ constexpr FieldRule kRules[] = {
     {kInText, "tfs_z", "[1]", kOthers},
     {kInText, "grammar", "[\"\"]", kFormat},
     {kInText, "json_schema", kNone, kFormat},
-    {kInText, "lora", kNone, "'model' names an adapter"},
+    {kInText, "lora", kEmptyList, "'model' names an adapter"},
     {kInText, "cache_prompt", kAll},
     {kInText, "id_slot", kAll},
     {kInFormat, "schema", kNone, "'response_format.json_schema' has a schema"},

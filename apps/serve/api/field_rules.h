@@ -26,7 +26,7 @@ enum FieldPlace : unsigned {
 struct FieldRule {
   unsigned places;  // FieldPlace
   std::string_view name;
-  std::string_view harmless;  // values that change nothing, as a JSON list; "": all
+  std::string_view harmless;  // values that change nothing, as a JSON list; "": all; null always
   std::string_view why = {};  // why all others are refused
 };
 std::span<const FieldRule> field_rules();

@@ -19,12 +19,10 @@ Fields::Fields(const Json& object, FieldPlace place, IgnoredFields& ignored, std
                    .code = "invalid_type"});
   }
   for (const FieldRule& rule : field_rules()) {
-    if ((rule.places & place) == 0) continue;
-    if (rule.harmless.empty()) {
-      known_.emplace(rule.name);
-    } else if (object.contains(rule.name)) {
-      fixed(rule.name, parse_json<Json>(rule.harmless, kRuleDepth), rule.why);
-    }
+    if ((rule.places & place) == 0 || find(rule.name) == nullptr) continue;
+    harmless_.push_back(rule.name);
+    if (rule.harmless.empty()) continue;  // any value
+    fixed(rule.name, parse_json<Json>(rule.harmless, kRuleDepth), rule.why);
   }
 }
 
@@ -107,8 +105,7 @@ void Fields::choice(std::string_view name, std::string& value,
 void Fields::fixed(std::string_view name, const Json& harmless, std::string_view why) {
   const Json* found = find(name);
   if (found == nullptr) return;
-  const bool nothing = (found->is_array() || found->is_object()) && found->empty();
-  if (nothing || std::find(harmless.begin(), harmless.end(), *found) != harmless.end()) return;
+  if (std::find(harmless.begin(), harmless.end(), *found) != harmless.end()) return;
   refuse(name, fmt::format("'{}' is not supported: {}", path_of(name), why),
          "unsupported_parameter");
 }
@@ -117,6 +114,17 @@ std::vector<std::string_view> Fields::unknown() const {
   std::vector<std::string_view> names;
   for (const auto& [name, value] : object_.get_ref<const Json::object_t&>()) {
     if (!value.is_null() && !known_.contains(name)) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string_view> Fields::unread() const {
+  std::vector<std::string_view> names = unknown();
+  for (const std::string_view name : harmless_) {
+    const Json& value = *object_.find(name);
+    const bool is_empty = value.is_string() ? value.get_ref<const std::string&>().empty()
+                                            : value.is_structured() && value.empty();
+    if (!is_empty) names.push_back(name);
   }
   return names;
 }

@@ -42,10 +42,12 @@ class Fields {
   // One of these.
   void choice(std::string_view name, std::string& value,
               std::initializer_list<std::string_view> choices);
-  // A field that has one of these values here, which it may be given; or an empty list or object.
+  // A field that has one of these values here, which it may be given.
   void fixed(std::string_view name, const Json& harmless, std::string_view why);
   // The names of what was not asked for.
   std::vector<std::string_view> unknown() const;
+  // The same, with what field_rules() take as harmless here, unless it is empty: a list, a text.
+  std::vector<std::string_view> unread() const;
   // Names what was not asked for, or refuses it if requests are strict.
   void end() const;
 
@@ -63,6 +65,7 @@ class Fields {
   IgnoredFields& ignored_;
   std::string path_;
   std::set<std::string, std::less<>> known_;
+  std::vector<std::string_view> harmless_;  // of known_, by field_rules() alone
 };
 
 // A list of texts, or a single one. Refused with more than `most`, or if one is empty.

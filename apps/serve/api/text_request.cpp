@@ -1,11 +1,13 @@
 #include "tapegrad/apps/serve/api/text_request.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <variant>
 
 #include "tapegrad/apps/sample/sampling_options.h"
 #include "tapegrad/apps/serve/api/response_format.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/base/text/number_text.h"
 
@@ -28,11 +30,15 @@ class SamplingFields : public OptionTable {
       fields_.number(name, number, rule.least, std::min(rule.most, most_of(name)));
       member.set(number);
     } else if (member.type() == Member::Type::whole64) {
+      check(std::isfinite(rule.least) && std::isfinite(rule.most),
+            "the option {} needs bounds to be a field of requests", name);
       std::optional<std::int64_t> number;
       fields_.integer(name, number, static_cast<std::int64_t>(rule.least),
                       static_cast<std::int64_t>(rule.most));
       if (number) member.set(*number);
-    }  // lists have another form here
+    } else {  // lists have another form here
+      check(member.type() == Member::Type::texts, "the option {} is no field of requests", name);
+    }
   }
   static double most_of(std::string_view name) {
     return name == "temperature" ? kMostTemperature : std::numeric_limits<double>::infinity();
@@ -41,10 +47,10 @@ class SamplingFields : public OptionTable {
   Fields& fields_;
 };
 
-void read_stop_tokens(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
-  bool ignore_eos = false;
-  fields.boolean("ignore_eos", ignore_eos);
-  if (!ignore_eos) options.stop_tokens = model.model.tokenizer.ends();
+void read_stop_tokens(Fields& fields, const ServedModel& model, TextRequest& request) {
+  nn::GenerateOptions& options = request.options;
+  fields.boolean("ignore_eos", request.ignore_eos);
+  if (!request.ignore_eos) options.stop_tokens = model.model.tokenizer.ends();
   const Json* ids = fields.find("stop_token_ids");
   if (ids == nullptr) return;
   if (!ids->is_array()) fields.refuse_type("stop_token_ids", "a list of tokens");
@@ -58,14 +64,20 @@ void read_stop_tokens(Fields& fields, const ServedModel& model, nn::GenerateOpti
   }
 }
 
-void read_sampling(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
+void read_sampling(Fields& fields, nn::GenerateOptions& options) {
   sampling::SamplingOptions sampling{options};
   SamplingFields of_requests(fields);
   OptionSchema(sampling).describe(of_requests);
   if (options.top_p == 0) fields.refuse("top_p", "'top_p' must be above 0");
   if (options.typical_p == 0) fields.refuse("typical_p", "'typical_p' must be above 0");
   sampling::settle_zeros(options);
-  read_stop_tokens(fields, model, options);
+  const bool penalizes = options.repetition_penalty != 1 || options.presence_penalty != 0 ||
+                         options.frequency_penalty != 0;
+  if (penalizes) {
+    fields.fixed("repeat_last_n", Json::array(),
+                 "'repetition_penalty' is of all tokens, 'presence_penalty' and "
+                 "'frequency_penalty' are of all new ones");
+  }
 }
 
 void read_bias(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
@@ -148,8 +160,11 @@ void read_text_request(Fields& fields, const ServedModel& model, std::uint64_t n
   request.model = named.name;
   request.options.adapter = named.adapter;
   fields.integer("n", request.n, 1, static_cast<std::int64_t>(kMostTexts));
-  read_max_tokens(fields, "max_tokens", request);
-  read_sampling(fields, model, request.options);
+  for (const char* name : {"max_tokens", "n_predict", "max_new_tokens"}) {
+    read_max_tokens(fields, name, request);
+  }
+  read_sampling(fields, request.options);
+  read_stop_tokens(fields, model, request);
   read_bias(fields, model, request.options);
   request.stops = one_or_more_texts(fields, "stop", kMostStops);
   for (const std::string& stop : request.stops) {

@@ -19,6 +19,7 @@ struct TextRequest {
   std::string model = {};  // its name
   std::int64_t n = 1;      // texts of each prompt
   nn::GenerateOptions options = {};
+  bool ignore_eos = false;
   std::optional<std::int64_t> max_tokens = {};  // -1: as many as fit
   std::vector<std::string> stops = {};
   std::uint64_t seed = 0;  // of the first text; each further one has the next number

@@ -98,6 +98,19 @@ TEST_CASE("/continue goes on with the last answer", "[chat]") {
   }
 }
 
+TEST_CASE("/continue drops the spaces that a template leaves out of an answer", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(
+      folder, {{"chat_template.jinja",
+                "{% for m in messages %}{{ m.role }}: {{ m.content | trim }}\n{% endfor %}"}});
+  const fs::path saved = folder / "said.jsonl";
+  // Token 221 is a space.
+  const Result r = chat(folder, model, "Hi\n/continue\n/save " + saved.string() + "\n",
+                        {"--logit-bias", "221=100"});
+  CHECK(r.out == "    \n    \n");
+  CHECK(messages_of(saved)[1]["content"] == "    ");  // what is new
+}
+
 TEST_CASE("what a template refuses is said, and the conversation goes on", "[chat]") {
   const TempFolder folder;
   const fs::path model = put_hf_model(folder, kTemplate), saved = folder / "said.jsonl";

@@ -46,8 +46,9 @@ TEST_CASE("a last message of the assistant goes on, and its text is not repeated
   const auto rendered = [](const Fields& more) {
     return server().ask_for("/apply-template", begun("Well, ", more))["prompt"];
   };
-  CHECK(rendered({{"add_generation_prompt", false}, {"continue_final_message", false}}) ==
-        "[user] hello\n[assistant] Well, \n");
+  CHECK(rendered({{"add_generation_prompt", false}}) == "[user] hello\n[assistant] Well, \n");
+  CHECK(drawn(begun("Well, ", {{"add_generation_prompt", false},
+                               {"continue_final_message", false}})) != choice);
   CHECK(rendered(Fields::object()) == "[user] hello\n[assistant] Well, \n[assistant]");
   Fields streamed = body;
   streamed.update(kDraws);
@@ -67,6 +68,13 @@ TEST_CASE("an answer that goes on repeats its beginning if it is asked to", "[se
   const Fields echoed = drawn(with_echo);
   CHECK(echoed["message"]["content"] == "Well, " + choice["message"]["content"].get<std::string>());
   CHECK(echoed["logprobs"] == choice["logprobs"]);
+  Fields streamed = with_echo;
+  streamed.update(kDraws);
+  std::string pieces;
+  for (const Fields& event : server().events("/v1/chat/completions", streamed)) {
+    pieces += event["choices"][0]["delta"].value("content", "");
+  }
+  CHECK(pieces == echoed["message"]["content"]);
   with_echo.erase("continue_final_message");
   CHECK(error_of(with_echo)["param"] == "echo");
 }
@@ -86,6 +94,34 @@ TEST_CASE("a template's end of a turn is left out where an answer goes on", "[se
   CHECK(prompt("Well, ") == "<s>user\nhello<|endoftext|><s>assistant\nWell,");
   CHECK(prompt("hello") == "<s>user\nhello<|endoftext|><s>assistant\nhello");
   CHECK(prompt("") == "<s>user\nhello<|endoftext|><s>assistant\n");
+  CHECK(prompt(" \n") == "<s>user\nhello<|endoftext|><s>assistant\n");
+  // What is repeated is what the model has read.
+  const auto made = [&](const std::string& content, bool echo) {
+    Fields body = begun(content, {{"continue_final_message", true}, {"echo", echo}});
+    body.update(kDraws);
+    const Fields answer = closes.ask_for("/v1/chat/completions", body);
+    return answer["choices"][0]["message"]["content"].get<std::string>();
+  };
+  CHECK(made("Well, ", true) == "Well," + made("Well,", false));
+}
+
+TEST_CASE("a last message that cannot go on ends if nobody asked for more", "[serve]") {
+  const TinyChatModel model;
+  const std::string source = GENERATE(
+      "{% for m in messages %}{{ m.content }}{{ m.content }}{{ m.tool_calls }}{% endfor %}",
+      "{% for m in messages %}{{ m | tojson }}{{ m.tool_calls }}{% endfor %}");
+  model.folder.put("tiny-chat/tokenizer_config.json", Fields{{"chat_template", source}}.dump());
+  const RunningServer shows({}, model.path);
+  const auto made = [&](Fields body) {
+    body.update(kDraws);
+    return shows.ask_for("/v1/chat/completions", body)["choices"];
+  };
+  const Fields none = {{"add_generation_prompt", false}};
+  Fields ends = none, calls = begun("a", none);
+  ends["continue_final_message"] = false;
+  CHECK(made(begun("a \"b\"", none)) == made(begun("a \"b\"", ends)));
+  calls["messages"][1]["tool_calls"] = {{{"function", {{"name", "f"}}}}};
+  made(calls);
 }
 
 TEST_CASE("what cannot go on is refused by its name", "[serve]") {
@@ -103,6 +139,9 @@ TEST_CASE("what cannot go on is refused by its name", "[serve]") {
   Fields formed = begun("a", on);
   formed["response_format"] = {{"type", "json_object"}};
   CHECK(error_of(formed)["param"] == "response_format");
+  formed.erase("continue_final_message");
+  formed.update({{"add_generation_prompt", false}, {"max_tokens", 4}});
+  server().ask_for("/v1/chat/completions", formed);
   Fields tools = begun("a", on);
   tools["tools"] = {{{"type", "function"}}};
   CHECK(error_of(tools)["param"] == "tools");

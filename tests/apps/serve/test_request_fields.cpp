@@ -86,10 +86,16 @@ TEST_CASE("the log has a name of an ignored field once", "[serve]") {
     logs.ask_for("/tokenize", {{"content", "a"}, {"once\n", i}});
     logs.ask_for("/tokenize", {{"content", "a"}, {"again", i}});
   }
+  for (int i = 0; i < 300; ++i) {
+    logs.ask_for("/tokenize", {{"content", "a"}, {"f" + std::to_string(1000 + i), i}});
+  }
   logs.program().send(SIGTERM);
   const std::string log = logs.program().wait().err;
   CHECK(count(log, "once?") == 1);
   CHECK(count(log, "again") == 1);
+  CHECK(count(log, "f1253") == 1);  // with the two before, 256
+  CHECK(count(log, "f1254") == 0);
+  CHECK(count(log, form == "json" ? "\"ignored\":\"...\"" : "ignored: ..., ") == 1);
 }
 
 TEST_CASE("a strict server refuses the fields that it does not know", "[serve]") {
@@ -117,7 +123,7 @@ TEST_CASE("values that change nothing are taken without a word", "[serve]") {
       R"({"prompt_cache_retention":"24h","prompt_cache_key":"k","safety_identifier":"s"})",
       R"({"modalities":["text"],"audio":null,"prediction":{"type":"content","content":"a"}})",
       R"({"stream":true,"stream_options":{"include_obfuscation":false,"include_usage":null}})",
-      R"({"response_format":{"type":"text","json_schema":null},"web_search_options":{}})",
+      R"({"response_format":{"type":"text","json_schema":null},"web_search_options":null})",
       R"({"max_completion_tokens":-1,"max_tokens":null,"echo":false,"add_special_tokens":false})",
   };
   for (const char* more : of_chats) {
@@ -158,19 +164,39 @@ TEST_CASE("a field that would change the text is refused, though nothing reads i
   };
   const Fields of_texts = Fields::parse(
       R"({"best_of":3,"use_beam_search":true,"repeat_penalty":1.1,"mirostat":2,"grammar":"root",
-          "guided_choice":["a"],"bad_words":["a"],"n_predict":5,"xtc_probability":0.5,
-          "dry_multiplier":0.8,"structured_outputs":{"choice":["a"]},"lora":[{"id":0,"scale":1}]})");
+          "guided_choice":["a"],"bad_words":["a"],"json_schema":{},"xtc_probability":0.5,
+          "guided_json":{},"allowed_token_ids":[],"dry_multiplier":0.8,"structured_outputs":{"choice":["a"]},"lora":[{"id":0,"scale":1}]})");
   for (const auto& [name, value] : of_texts.items()) {
     refused("/v1/completions", {{"prompt", "a"}, {name, value}}, name);
     refused("/v1/chat/completions", chat_of({{name, value}}), name);
   }
   refused("/v1/completions", {{"prompt", "a"}, {"suffix", "b"}}, "suffix");
+  refused("/v1/completions", {{"prompt", "a"}, {"structured_outputs", Fields::object()}},
+          "structured_outputs");
+  for (const char* penalty : {"repetition_penalty", "presence_penalty", "frequency_penalty"}) {
+    refused("/v1/completions", {{"prompt", "a"}, {"repeat_last_n", 64}, {penalty, 1.5}},
+            "repeat_last_n");
+  }
   const Fields of_chats = Fields::parse(
       R"({"tools":[{"type":"function"}],"tool_choice":"required","audio":{"a":1},
           "reasoning_effort":"high","verbosity":"low","functions":[{"name":"f"}],
-          "modalities":["text","audio"],"chat_template":"{{ 1 }}"})");
+          "modalities":["text","audio"],"web_search_options":{},"chat_template":"{{ 1 }}"})");
   for (const auto& [name, value] : of_chats.items()) {
     refused("/v1/chat/completions", chat_of({{name, value}}), name);
+  }
+}
+
+TEST_CASE("the most tokens of a text have the names of other servers, too", "[serve]") {
+  for (const char* name : {"n_predict", "max_new_tokens"}) {
+    const Fields body = {{"prompt", "a"}, {"ignore_eos", true}, {name, 3}};
+    CHECK(server().ask_for("/v1/completions", body)["usage"]["completion_tokens"] == 3);
+    Fields both = body;
+    both["max_tokens"] = 3;
+    CHECK(server().ask_for("/v1/completions", both)["usage"]["completion_tokens"] == 3);
+    both["max_tokens"] = 4;
+    const Reply reply = server().send("/v1/completions", both);
+    CHECK(reply.status == 400);
+    CHECK(Fields::parse(reply.body)["error"]["param"] == "max_tokens");
   }
 }
 
@@ -178,8 +204,8 @@ TEST_CASE("a variable of the template is no field to ignore", "[serve]") {
   const TinyChatModel model;
   model.folder.put("tiny-chat/tokenizer_config.json",
                    Fields{{"chat_template",
-                           "{{ messages[0].content }}{{ messages[0].mood }}{% if thinks %}?{% "
-                           "endif %}"}}
+                           "{{ messages[0].content }}{{ messages[0].mood }}{% if thinks or "
+                           "verbosity or user or documents %}?{% endif %}"}}
                        .dump());
   const RunningServer thinks({}, model.path);
   const Reply reply = thinks.send("/v1/chat/completions", chat_of({{"thinks", true}}));
@@ -190,4 +216,14 @@ TEST_CASE("a variable of the template is no field to ignore", "[serve]") {
   Fields body = {{"messages", {{{"role", "user"}, {"content", "a"}, {"mood", "b"}}}}};
   CHECK(ignored(thinks, "/apply-template", body).empty());
   CHECK(thinks.ask_for("/apply-template", body)["prompt"] == "ab");
+  // A part of a word that the template has is none.
+  body["messages"][0]["moo"] = 1;
+  CHECK(ignored(thinks, "/apply-template", body) == "messages[0].moo");
+  // Nor does a value change nothing that the template would read.
+  for (const Fields& more : {Fields{{"verbosity", "medium"}}, Fields{{"user", "me"}}}) {
+    const Reply refused = thinks.send("/v1/chat/completions", chat_of(more));
+    CHECK(refused.status == 400);
+    CHECK(Fields::parse(refused.body)["error"]["param"] == more.begin().key());
+  }
+  CHECK(ignored(thinks, "/v1/chat/completions", chat_of({{"documents", Fields::array()}})).empty());
 }

@@ -1,5 +1,7 @@
 // How tokens are chosen: fields of requests, and the same options of other programs.
 
+#include <vector>
+
 #include "tapegrad/tests/apps/serve/running_server.h"
 
 namespace {
@@ -58,6 +60,8 @@ TEST_CASE("a text ends at a token of stop_token_ids, but not before min_tokens",
   Fields body = drawn({{"temperature", 0}, {"max_tokens", 8}, {"logit_bias", {{"32", 100}}}});
   const auto choice = [&] { return server().ask_for("/v1/completions", body)["choices"][0]; };
   CHECK(choice()["finish_reason"] == "length");
+  const Fields biased = {{"tokens", std::vector<int>(8, 32)}};
+  CHECK(choice()["text"] == server().ask_for("/detokenize", biased)["content"]);
   body["stop_token_ids"] = {32};
   CHECK(choice()["finish_reason"] == "stop");
   CHECK(choice()["text"] == "");
@@ -82,7 +86,13 @@ TEST_CASE("a list of tokens of sample-text that is none is named", "[sampling]")
              ContainsSubstring("--logit-bias: '5' must be a token and a number"));
   CHECK_THAT(refused({"--logit-bias", "5=hot"}, 2),
              ContainsSubstring("--logit-bias: '5=hot' has no number behind ="));
+  CHECK_THAT(refused({"--logit-bias", "5=1", "5=-3"}, 2),
+             ContainsSubstring("--logit-bias: token 5 is there twice"));
   CHECK_THAT(refused({"--stop-token-ids", "404"}, 1),
-             ContainsSubstring("404 is not a token of the model's 404"));
+             ContainsSubstring("--stop-token-ids: 404 is not a token of the model's 404"));
+  CHECK_THAT(refused({"--logit-bias", "404=1"}, 1),
+             ContainsSubstring("--logit-bias: 404 is not a token of the model's 404"));
+  CHECK_THAT(refused({"--min-tokens", "500", "--max-new-tokens", "100"}, 2),
+             ContainsSubstring("min_tokens must be at most max_new_tokens, 100, not 500"));
   CHECK_THAT(refused({"--presence-penalty", "3"}, 2), ContainsSubstring("--presence-penalty"));
 }

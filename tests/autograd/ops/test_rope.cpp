@@ -153,6 +153,8 @@ TEST_CASE("YaRN turns and lengthens as transformers does", "[rope]") {
   refused({.beta_fast = 1, .beta_slow = 2}, "beta_slow must not be above beta_fast, as 2 and 1");
   refused({.attention_factor = 0}, "attention_factor");
   refused({.beta_slow = -1}, "beta_slow");
+  CHECK_THROWS_WITH(rope(x, 16, {.base = 1, .scaling = RopeScaling{.kind = Kind::yarn}}),
+                    "[rope] YaRN needs a base above 1, not 1");
 }
 
 TEST_CASE("f32's angles are rounded where transformers rounds them", "[rope]") {

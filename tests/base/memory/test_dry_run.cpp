@@ -1,6 +1,7 @@
 #include <thread>
 
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/conv_geometry.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/memory/memory.h"
@@ -74,6 +75,17 @@ TEST_CASE("no tensor is too large for a dry run", "[dry_run]") {
   CHECK(dry.live() == 5 * (std::size_t{1} << 44));
   tensors.clear();
   CHECK(dry.live() == 0);
+}
+
+TEST_CASE("a dry run runs ops on signals, and what it lacks is no op's fault", "[dry_run]") {
+  const DryRun dry;
+  const Tensor x = Tensor::empty({2, 3, 1 << 20});
+  CHECK(max_pool1d(x, 2).shape() == Shape{2, 3, 1 << 19});
+  CHECK(avg_pool1d(x, 2).shape() == Shape{2, 3, 1 << 19});
+  CHECK(conv_transpose1d(x, Tensor::empty({3, 5, 4})).shape() == Shape{2, 5, (1 << 20) + 3});
+  const auto lacks = [](const Tensor&) -> Tensor { throw NoAddresses("the limit is too small"); };
+  CHECK_THROWS_AS(for_signal("max_pool1d", x, lacks), NoAddresses);
+  CHECK_THROWS_WITH(for_signal("max_pool1d", x, lacks), "the limit is too small");
 }
 
 TEST_CASE("a dry run writes no copies, no conversions and no norms", "[dry_run]") {

@@ -77,33 +77,59 @@ TEST_CASE("a last message that goes on ends where its content does", "[render_ch
     const Conversation conversation = {{{"user", "Hi"}, {"assistant", content}}};
     return render_continued(ChatTemplate(source), tokenizer(), conversation);
   };
+  const auto text = [&](const std::string& source, const std::string& content) {
+    const ContinuedChat made = begun(source, content);
+    // What is kept is what the text ends with, spaces at the beginning aside.
+    const std::string kept = content.substr(0, made.kept);
+    CHECK(
+        made.chat.text.ends_with(kept.substr(std::min(kept.find_first_not_of(' '), kept.size()))));
+    return made.chat.text;
+  };
   const std::string keeps = "{% for m in messages %}<{{ m.content }}>{% endfor %}";
-  const std::string trims = "{% for m in messages %}<{{ m.content|trim }}>{% endfor %}";
-  CHECK(begun(keeps, "Well, ").text == "<Hi><Well, ");
-  CHECK(begun(keeps, "Hi").text == "<Hi><Hi");
-  CHECK(begun(keeps, "").text == "<Hi><");
-  CHECK(begun(trims, "Well, ").text == "<Hi><Well,");
-  CHECK(begun(trims, "Well").text == "<Hi><Well");
-  CHECK(begun(trims, "").text == "<Hi><");
-  CHECK(begun(trims, " \n").text == "<Hi><");
+  const std::string trims = "{% for m in messages %}<\n{{ m.content|trim }}>{% endfor %}";
+  const std::string spaces = "{% for m in messages %}<{{ m.content.strip() + ' \n' }}>{% endfor %}";
+  CHECK(text(keeps, "Well, ") == "<Hi><Well, ");
+  CHECK(text(keeps, "Hi") == "<Hi><Hi");
+  CHECK(text(keeps, "") == "<Hi><");
+  CHECK(text(keeps, " ") == "<Hi>< ");
+  CHECK(text(trims, "Well, ") == "<\nHi><\nWell,");
+  CHECK(text(trims, "  Well") == "<\nHi><\nWell");
+  CHECK(text(spaces, "Well, ") == "<Hi \n><Well,");
+  CHECK(begun(keeps, "Well, ").kept == 6);
+  CHECK(begun(trims, " Well, \n").kept == 6);
+  // Nothing of a blank content stands, but all that the template writes before it.
+  for (const std::string blank : {"", "\n", " \n"}) {
+    CHECK(text(trims, blank) == "<\nHi><\n");
+    CHECK(begun(trims, blank).kept == 0);
+  }
   const std::string generates = "{% generation %}{{ messages[1].content }}.{% endgeneration %}!";
-  CHECK(begun(generates, "ab").generated == std::vector<TextSpan>{{0, 2}});
+  CHECK(begun(generates, "ab").chat.generated == std::vector<TextSpan>{{0, 2}});
   // Messages still spell no special tokens.
-  const RenderedChat forged = begun(keeps, kForged + " ");
+  const RenderedChat forged = begun(keeps, kForged + " ").chat;
   CHECK(forged.text.ends_with(kForged + " "));
   CHECK(count(tokens_of(forged, tokenizer()), "<|im_start|>") == 0);
   // A message may have any character.
-  CHECK(begun(keeps, kNoncharacter).text == "<Hi><" + kNoncharacter);
-  CHECK_THROWS_WITH(begun("{{ messages[0].content }}", "a"),
-                    ContainsSubstring("does not show the last message"));
-  CHECK_THROWS_WITH(begun(keeps + keeps, "a"), ContainsSubstring("several times"));
+  CHECK(text(keeps, kNoncharacter) == "<Hi><" + kNoncharacter);
   // A message of more than a role and a content.
   Conversation parts = {{{"user", "Hi"}}};
   parts.messages.push_back(
       message_of_json(R"({"role":"assistant","name":"Ann","content":"Well"})"));
   CHECK(render_continued(ChatTemplate("{{ messages[1].name }}: {{ messages[1].content }}."),
                          tokenizer(), parts)
-            .text == "Ann: Well");
+            .chat.text == "Ann: Well");
+}
+
+TEST_CASE("a last message that a template does not show as it is cannot go on", "[render_chat]") {
+  const auto refused = [](const std::string& source, const std::string& message) {
+    const Conversation conversation = {{{"user", "Hi"}, {"assistant", "a \"b\""}}};
+    CHECK_THROWS_WITH(render_continued(ChatTemplate(source), tokenizer(), conversation),
+                      ContainsSubstring(message));
+  };
+  const std::string as_it_is = "does not show the last message as it is";
+  refused("{{ messages[0].content }}", as_it_is);
+  refused("{{ messages[1].content | upper }}", as_it_is);
+  refused("{{ messages[1].content | tojson }}", as_it_is);
+  refused("{{ messages[1].content }}{{ messages[1].content }}", "several times");
 }
 
 TEST_CASE("messages without special tokens stay as they are", "[render_chat]") {

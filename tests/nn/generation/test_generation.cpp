@@ -72,7 +72,7 @@ Text random_text(Rng& rng, std::uint64_t seed) {
   if (rng.randint(3) == 0) text.options.presence_penalty = 0.7;
   if (rng.randint(3) == 0) text.options.frequency_penalty = 0.4;
   if (rng.randint(3) == 0) text.options.typical_p = 0.7;
-  text.options.min_tokens = rng.randint(6);
+  text.options.min_tokens = std::min(rng.randint(6), text.options.max_new_tokens);
   text.options.kv_cache = rng.randint(5) != 0;
   return text;
 }

@@ -155,6 +155,12 @@ TEST_CASE("typical_p leaves the tokens whose surprise is nearest to its mean", "
   CHECK(tokens_of(drawn(logits, {.top_k = 2, .typical_p = 0.3})) == Ids{0});  // of what is left
 }
 
+TEST_CASE("typical_p holds beside a token whose probability is 0 in f64", "[pick_token]") {
+  // The mean surprise is 1.32 nats; those of the first four are 1.21 and 2.21.
+  const std::vector<float> logits = {0, 0, 0, -0.1F, -74.5F};
+  CHECK(tokens_of(drawn(logits, {.temperature = 0.1, .typical_p = 0.2})) == Ids{0, 1, 2});
+}
+
 TEST_CASE("the smallest and largest penalties give weights that can be drawn", "[pick_token]") {
   Rng rng(1);
   const auto draw = [&](double penalty) {
@@ -188,6 +194,9 @@ TEST_CASE("options of sampling that have no meaning are Errors", "[pick_token]")
   CHECK(message({.typical_p = 0}) == "typical_p must be above 0 and at most 1, not 0");
   CHECK(message({.presence_penalty = 1e39}) == "presence_penalty must be finite in f32, not 1e+39");
   CHECK(message({.min_tokens = -1}) == "min_tokens must not be negative, as -1 is");
+  CHECK(message({.max_new_tokens = 4, .min_tokens = 4}) == "");
+  CHECK(message({.max_new_tokens = 4, .min_tokens = 5}) ==
+        "min_tokens must be at most max_new_tokens, 4, not 5");
   for (const double penalty : {0.0, 1e-40, 101.0, std::nan("")}) {
     CHECK_THAT(message({.repetition_penalty = penalty}),
                ContainsSubstring("repetition_penalty must be from 0.01 to 100, not "));

@@ -143,6 +143,20 @@ TEST_CASE("blocks with a window whose base is that of the others say it in GGUF"
   CHECK(difference(run::load(file).gpt(ids), model.gpt(ids), 0, 0) == "");
 }
 
+TEST_CASE("a factor of YaRN's attention is refused in GGUF where windows have a base of their own",
+          "[families]") {
+  const GoldenFamily golden("gemma3");
+  const run::TextModel model = changed(golden, [](nn::DecoderConfig& c) {
+    c.rope_scaling = nn::RopeScalingKind::yarn, c.rope_factor = 2, c.rope_original_positions = 16;
+  });
+  const fs::path file = golden.folder / "model.gguf";
+  export_to("gguf", model, file);
+  Edited edited(file);
+  CHECK(edited.complaint() == "");
+  edited.keys["gemma3.rope.scaling.attn_factor"] = 1.25;
+  CHECK_THAT(edited.complaint(), ContainsSubstring("attn_factor 1.25 is not supported, only 1"));
+}
+
 TEST_CASE("what families cannot have is refused by name", "[families]") {
   const auto refused = [](const std::string& name, const std::string& key, const json& value,
                           const std::string& why) {

@@ -91,6 +91,10 @@ void read_yarn(const GgufFile& file, const std::string& architecture, double att
         truncate);
   c.rope_original_positions =
       gguf_value<std::int64_t>(file, architecture + kRopeScalingPositions, c.block_size);
+  check(attn_factor == 1 || c.rope_window_base == 0,
+        "{}: {}{} {} is not supported, only 1, where blocks with a window have a base of their "
+        "own: llama.cpp multiplies in these, too",
+        file.name(), architecture, kRopeScalingAttention, attn_factor);
   const double usual = yarn_attention_factor(c.rope_factor), computed = usual * attn_factor;
   c.rope_attention_factor =
       attn_factor == 1 ? 0 : static_cast<double>(static_cast<float>(computed));
