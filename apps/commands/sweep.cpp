@@ -21,7 +21,7 @@
 #include "tapegrad/apps/train/facts.h"
 #include "tapegrad/apps/train/fast.h"
 #include "tapegrad/apps/train/presets.h"
-#include "tapegrad/apps/train/training.h"
+#include "tapegrad/apps/train/train_command.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"

@@ -1,5 +1,5 @@
 #include "tapegrad/apps/cli/command.h"
-#include "tapegrad/apps/train/training.h"
+#include "tapegrad/apps/train/train_command.h"
 
 namespace tapegrad {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
-#include "tapegrad/apps/train/training.h"
+#include "tapegrad/apps/train/train_command.h"
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
-#include "tapegrad/apps/train/training.h"
+#include "tapegrad/apps/train/train_command.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/apps/unprivileged.h"

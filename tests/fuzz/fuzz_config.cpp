@@ -2,7 +2,7 @@
 // is accepted must be the same when it is written and read again.
 
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
-#include "tapegrad/apps/train/training.h"
+#include "tapegrad/apps/train/train_command.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

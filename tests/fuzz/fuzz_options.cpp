@@ -1,7 +1,7 @@
 // Command lines of the training programs: an argument on each line of the input.
 
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
-#include "tapegrad/apps/train/training.h"
+#include "tapegrad/apps/train/train_command.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

@@ -81,16 +81,13 @@ TEST_CASE("fast: a short text is read in characters, and not more often than it 
   CHECK(brief.model.dropout == 0);
   CHECK(most.model.dropout == 0.1);
   // The steps follow when the text is read.
-  gpt::Arguments arguments =
-      parsed_call({"--preset", "fast", "--gflops", "1", "--batch-size", "3", "--block-size", "100"})
-          .arguments;
-  const auto most_iters = [&](gpt::TextFacts text) {
-    return gpt::resolve(arguments, {.text = text}).most_iters;
+  const auto most_iters = [](const std::string& preset, gpt::TextFacts text) {
+    const Args args = {"--preset", preset, "--batch-size", "3", "--block-size", "100"};
+    return gpt::resolve(parsed_call(args).arguments, {.text = text}).most_iters;
   };
-  CHECK(most_iters({.vocab_size = 31, .train_tokens = 90'000}) == 6000);
-  CHECK_FALSE(most_iters({.vocab_size = 31}));
-  arguments.options.text.preset = "char-cpu";
-  CHECK_FALSE(most_iters({.vocab_size = 31, .train_tokens = 90'000}));
+  CHECK(most_iters("fast", {.vocab_size = 31, .train_tokens = 90'000}) == 6000);
+  CHECK_FALSE(most_iters("fast", {.vocab_size = 31}));
+  CHECK_FALSE(most_iters("char-cpu", {.vocab_size = 31, .train_tokens = 90'000}));
 }
 
 TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace what it chooses",
@@ -203,7 +200,7 @@ TEST_CASE("a file of one's own that names the preset lets it choose", "[fast]") 
 TEST_CASE("--gflops stands for the machine's rate", "[fast]") {
   const TempFolder folder;
   const std::string text = folder.put("text.txt", std::string(2'000'000, 'a'));
-  const gpt::Options slow = parsed({"--preset", "fast", text, "--gflops", "1"});
+  const gpt::Plan slow = parsed({"--preset", "fast", text, "--gflops", "1"});
   const gpt::Options rapid =
       parsed({"--preset", "fast", text, "--gflops", "1000", "--max-minutes", "480"});
   CHECK(slow.model.n_embd < rapid.model.n_embd);

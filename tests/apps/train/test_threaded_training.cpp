@@ -2,7 +2,7 @@
 // whole of a run.
 
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
-#include "tapegrad/apps/train/training.h"
+#include "tapegrad/apps/train/train_command.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 

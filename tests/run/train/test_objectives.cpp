@@ -83,12 +83,13 @@ TEST_CASE("a teacher stands beside the objective of the data, whose name and los
 
 TEST_CASE("pairs are compared with a reference, of weights of its own or without adapters",
           "[objectives]") {
-  const Model model(1), start(2);
+  const Model model(1);
+  Rng rng(2);
   const auto objective = [](run::PreferenceLoss loss, auto reference) {
     return run::pair_objective({.loss = loss}, 2, 4, reference);
   };
   const run::MemoryOptions::SecondModel weights{.config = kConfig,
-                                                .params = [&] { return start.params; }};
+                                                .params = [&rng] { return nn::Params(rng); }};
   const auto own = objective(run::PreferenceLoss::dpo, std::optional(weights));
   const auto view = objective(run::PreferenceLoss::dpo, std::nullopt);
   const auto none = objective(run::PreferenceLoss::orpo, std::nullopt);

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/train/training.h"
+#include "tapegrad/apps/train/train_command.h"
 
 #include <utility>
 
