@@ -22,11 +22,11 @@ fs::path llama() { return golden_file("hf_llama"); }
 fs::path lora() { return golden_file("hf_llama_lora"); }
 
 // The golden model with the golden adapters beside quantised weights, for training.
-struct Packed {
+struct QuantizedModel {
   run::OpenedModel opened = run::with_adapter(run::open_model(llama()), lora());
   nn::Params params = [&] {
     nn::Params made(opened.parts);
-    made.pack(nullptr, true);
+    made.quantize(nullptr, true);
     return made;
   }();
   nn::Decoder gpt = nn::make_decoder(params, opened.config, {.adapters = opened.tuning.adapters()});
@@ -65,7 +65,7 @@ TEST_CASE("ten steps of AdamW on adapters over quantised weights have PyTorch's 
           "[golden][adapters]") {
   const SafeTensors expected = load_safetensors((lora() / "expected.safetensors").string());
   const Tensor ids = load_safetensors((llama() / "expected.safetensors").string()).at("input_ids");
-  const Quantised model;
+  const QuantizedModel model;
   CHECK(model.params.parameters().size() == 12);
   const Tensor logits = model.gpt(ids);
   CHECK(max(abs(logits - expected.at("logits"))).item() < 1e-4);
