@@ -166,8 +166,9 @@ TEST_CASE("a run of --preset fast says what it went by, goes on, and its config 
   const gpt::Plan linked = parsed({"--config", link, "--max-iters", "1"});
   CHECK(linked.model.n_embd == 32);
   CHECK(linked.preset_note.empty());
-  check_ended_well(run_program("train-gpt", {"--config", "-", "--max-iters", "1", "--summary"},
-                               run + "/config.json"));
+  check_ended_well(Program("train-gpt", {"--config", "-", "--max-iters", "1", "--summary"}, ".",
+                           run + "/config.json")
+                       .wait());
 }
 
 TEST_CASE("a model of --preset fast --for hf or gguf can be exported as either", "[fast]") {
