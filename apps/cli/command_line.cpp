@@ -180,9 +180,9 @@ void CommandLine::set_from_file(const ConfigItem& item) {
 }
 
 void CommandLine::read_config() {
-  if (config_read_ != config_) config_items_ = read_config_file(config_, ignored_of_nanogpt);
+  if (config_read_ != config_) config_file_ = read_config_file(config_, ignored_of_nanogpt);
   config_read_ = config_;  // once: a pipe has no second reading
-  for (const ConfigItem& item : config_items_) set_from_file(item);
+  for (const ConfigItem& item : config_file_.items) set_from_file(item);
 }
 
 void CommandLine::add_general_options() {

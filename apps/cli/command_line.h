@@ -75,6 +75,8 @@ class CommandLine : public OptionTable {
   bool gave_value(const std::string& option) const;
   // The config file that set this option; empty if none.
   std::string file_of(const std::string& option) const;
+  // The format that the config file names, as a run's does; empty if it names none.
+  const std::string& config_format() const { return config_file_.format; }
 
  private:
   struct Option {
@@ -137,8 +139,8 @@ class CommandLine : public OptionTable {
   std::vector<std::pair<std::string, std::vector<std::string>>> common_;  // heading, options
   Words words_;
   std::string config_;
-  std::optional<std::string> config_read_;  // the file that config_items_ are from
-  std::vector<ConfigItem> config_items_;
+  std::optional<std::string> config_read_;  // the file that config_file_ was read from
+  ConfigFile config_file_;
   std::vector<std::string> notes_;  // on names of nanoGPT, each printed once
   bool help_ = false, all_help_ = false, version_ = false, finished_ = false;
 };

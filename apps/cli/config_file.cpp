@@ -189,8 +189,10 @@ bool is_fact(const std::string& name) {
   return std::count(std::begin(facts), std::end(facts), name) > 0;
 }
 
-std::vector<ConfigItem> read_run_config(const std::string& path, Json json) {
-  std::vector<ConfigItem> items;
+ConfigFile read_run_config(const std::string& path, const Json& json) {
+  ConfigFile file;
+  const auto format = json.find("format");
+  if (format != json.end() && format->is_string()) file.format = format->get<std::string>();
   const auto add = [&](const std::string& name, const Json& value) {
     if (value.is_null()) return;  // an option that was not given
     ConfigItem item{name, {}, "--config " + path};
@@ -200,7 +202,7 @@ std::vector<ConfigItem> read_run_config(const std::string& path, Json json) {
     } else {
       item.values.push_back(text_of(value));
     }
-    items.push_back(std::move(item));
+    file.items.push_back(std::move(item));
   };
   const Json data = json.value("data", Json());
   const bool gives_length = data.is_object() && data.contains("block_size");
@@ -213,7 +215,7 @@ std::vector<ConfigItem> read_run_config(const std::string& path, Json json) {
       if (!is_fact(inner) && !is_other) add(inner, inner_value);
     }
   }
-  return items;
+  return file;
 }
 
 }  // namespace
@@ -229,8 +231,7 @@ bool is_nanogpt_config(const std::string& path) {
   }
 }
 
-std::vector<ConfigItem> read_config_file(const std::string& path,
-                                         bool (*ignored)(const std::string&)) {
+ConfigFile read_config_file(const std::string& path, bool (*ignored)(const std::string&)) {
   try {
     std::string text =
         path == "-" ? read_stdin(kMostConfigBytes) : read_file(path, kMostConfigBytes);
@@ -241,7 +242,7 @@ std::vector<ConfigItem> read_config_file(const std::string& path,
     if (first != text.npos && text[first] == '{') {
       return read_run_config(path, parse_json_object(path, text));
     }
-    return LineReader(path, std::move(text), ignored).read();
+    return {.items = LineReader(path, std::move(text), ignored).read()};
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {

@@ -13,6 +13,11 @@ struct ConfigItem {
   std::string where;  // for messages: "--config FILE, line 3"
 };
 
+struct ConfigFile {
+  std::vector<ConfigItem> items;
+  std::string format = {};  // of a run's config.json: "tapegrad-gpt"; empty: another file
+};
+
 // The options of a file in one of three forms:
 //   lines NAME = VALUE, such as `batch-size = 12` (INI, TOML). A VALUE is a bare text, a text in
 //     quotes, or a list in brackets, which may span lines. # and ; begin comments, and headings
@@ -23,8 +28,7 @@ struct ConfigItem {
 //     name that `ignored` accepts. `import` lines and texts in three quotes are passed over;
 //   config.json of a run folder (the file begins with a brace), whose sections are opened.
 // UsageError, naming the file and the line, for anything else.
-std::vector<ConfigItem> read_config_file(const std::string& path,
-                                         bool (*ignored)(const std::string& name));
+ConfigFile read_config_file(const std::string& path, bool (*ignored)(const std::string& name));
 
 // True if a file is a config of nanoGPT's, and not a program: its name ends in .py, and no line
 // begins a function or a class. False for what cannot be read.

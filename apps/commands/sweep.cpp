@@ -139,11 +139,13 @@ struct RunFacts {
 };
 
 // Reads a text at most once for each tokenizer, whose facts it keeps.
-double memory_of_run(const gpt::ParsedCall& run, std::map<std::string, gpt::Facts>& known) {
+double memory_of_run(const gpt::ParsedCall& run, std::map<std::string, gpt::TextFacts>& known) {
   const std::string& tokenizer = run.plan.text.tokenizer;
-  if (known.count(tokenizer) == 0) known[tokenizer] = gpt::with_vocabulary(run.facts, run.plan);
+  if (known.count(tokenizer) == 0) {
+    known[tokenizer] = gpt::with_vocabulary(run.facts, run.plan).text.value();
+  }
   gpt::Facts facts = gpt::with_room(run.facts, run.plan, nullptr);
-  facts.text = known.at(tokenizer).text;
+  facts.text = known.at(tokenizer);
   facts.faster = Precision::full;
   const auto memory = gpt::memory_of(gpt::resolve(run.arguments, facts));
   return memory.total + (run.plan.call.max_minutes ? memory.weights : 0);
@@ -152,7 +154,7 @@ double memory_of_run(const gpt::ParsedCall& run, std::map<std::string, gpt::Fact
 // Everything is checked before anything is trained.
 std::vector<RunFacts> check_runs(const Options& o, const sweep::SweepPlan& plan,
                                  const sweep::SweepRecord& record) {
-  std::map<std::string, gpt::Facts> facts;
+  std::map<std::string, gpt::TextFacts> facts;
   std::vector<RunFacts> all;
   for (const sweep::RunRecord& run : record.runs) {
     std::vector<std::string> args = sweep::training_args(plan, record, run, {});

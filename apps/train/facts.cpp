@@ -71,10 +71,12 @@ Facts facts_of(const Arguments& arguments) {
   };
   Facts facts;
   cli::as_usage([&] {
-    if (arguments.given.has("--data") || text.corpus.empty()) return;
-    facts.corpus_is_tokens = std::all_of(text.corpus.begin(), text.corpus.end(), is_folder);
+    if (!arguments.given.has("--data") && !text.corpus.empty()) {
+      facts.corpus_is_tokens = std::all_of(text.corpus.begin(), text.corpus.end(), is_folder);
+    }
+    facts.is_chat = with_folders(arguments, facts.corpus_is_tokens).learns_chat();
   });
-  facts.models = open_models(arguments);
+  facts.models = open_models(arguments, facts.is_chat);
   return facts;
 }
 
@@ -90,6 +92,7 @@ Facts with_text(Facts facts, const Plan& plan, const run::TextData& data,
     text.batches_per_epoch = run::Batches(data, plan.batches(), Rng(0)).per_epoch();
   }
   facts.text = text;
+  facts.is_chat = data.chat != nullptr;
   facts.base = fingerprint_of_base(weight_plan(plan));
   facts.teacher = fingerprint_of_teacher(plan, data.tokenizer);
   return with_room(std::move(facts), plan, processes);

@@ -14,10 +14,9 @@ std::unique_ptr<const run::DecoderObjective> objective_of(const Plan& plan) {
       reference = {.config = plan.model,
                    .params = [weights = weight_plan(plan)] { return start_params(weights); }};
     }
-    return run::pair_objective(plan.preference, plan.optimizer.batch_size, plan.text.block_size,
-                               std::move(reference));
+    return run::pair_objective(plan.preference, std::move(reference));
   }
-  auto data = plan.text.learns_chat() ? run::chat_objective() : run::text_objective();
+  auto data = plan.is_chat ? run::chat_objective() : run::text_objective();
   if (!plan.models.teacher) return data;
   return run::teacher_objective(std::move(data), plan.teaching, plan.models.teacher,
                                 plan.optimizer.precision());

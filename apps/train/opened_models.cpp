@@ -8,10 +8,13 @@
 #include "tapegrad/run/corpus/chat/add_chatml.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/folder/config.h"
+#include "tapegrad/run/folder/file_names.h"
 #include "tapegrad/run/folder/kept_models.h"
 
 namespace tapegrad::gpt {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string absolute(const std::string& path) {
   return absolute_path(path).lexically_normal().string();
@@ -44,7 +47,7 @@ void refuse_without_start(const cli::GivenOptions& given) {
 
 void check_folders(const run::FolderOptions& o) {
   std::error_code ignored;
-  if (!std::filesystem::exists(o.init_from, ignored)) {
+  if (!fs::exists(o.init_from, ignored)) {
     if (o.init_from.starts_with("gpt2")) {  // a name of nanoGPT's, which downloads
       cli::usage_error(
           "--init-from {0}: nothing is downloaded here. Get OpenAI's weights as a folder, with "
@@ -57,7 +60,7 @@ void check_folders(const run::FolderOptions& o) {
         "another program",
         o.init_from);
   }
-  if (!o.out_dir.empty() && std::filesystem::equivalent(o.init_from, o.out_dir, ignored)) {
+  if (!o.out_dir.empty() && fs::equivalent(o.init_from, o.out_dir, ignored)) {
     cli::usage_error(
         "--init-from and --out-dir are both {}: a new run needs a folder of its own (--init-from "
         "resume goes on with the run there)",
@@ -75,8 +78,24 @@ void take_chatml(run::OpenedModel& opened, bool adapters, const std::string& pat
       path);
 }
 
-void open_start(OpenedModels& models, const run::FolderOptions& folder,
-                const run::TuningOptions& tuning, bool chat) {
+// The tokenizer.json at a path, which may name the file or the folder that has it.
+fs::path tokenizer_file(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path inner = path / run::kTokenizerFile;
+  return fs::exists(inner, ignored) ? inner : path;
+}
+
+// True if two values of --tokenizer are one tokenizer, by whatever path.
+bool same_tokenizer(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  std::error_code ignored;  // of a path where nothing is
+  return data::is_path_of_tokenizer(a) && data::is_path_of_tokenizer(b) &&
+         fs::equivalent(tokenizer_file(a), tokenizer_file(b), ignored);
+}
+
+void open_start(OpenedModels& models, const Arguments& arguments, bool chat) {
+  const run::FolderOptions& folder = arguments.options.call.folder;
+  const run::TuningOptions& tuning = arguments.options.tuning;
   check_folders(folder);
   models.checkpoint = folder.checkpoint.value_or(run::best_or_last(folder.init_from));
   auto opened =
@@ -85,6 +104,11 @@ void open_start(OpenedModels& models, const run::FolderOptions& folder,
   models.start = opened;
   models.start_path = absolute(folder.init_from);
   models.tokenizer = run::tokenizer_spec(opened->tokenizer, folder.init_from);
+  const std::string& asked = arguments.options.text.tokenizer;
+  if (arguments.given.has("--tokenizer") && !same_tokenizer(asked, models.tokenizer)) {
+    cli::usage_error("--tokenizer {} does not fit the model in {}, whose tokenizer is {}", asked,
+                     folder.init_from, models.tokenizer);
+  }
   if (!tuning.adapter) return;
   models.adapter_path = absolute(*tuning.adapter);
   models.adapter = run::open_adapter(models.adapter_path, opened->config);
@@ -101,7 +125,7 @@ void open_teacher(OpenedModels& models, const run::FolderOptions& folder,
   }
   if (teacher.empty()) return;
   std::error_code ignored;
-  if (!folder.out_dir.empty() && std::filesystem::equivalent(teacher, folder.out_dir, ignored)) {
+  if (!folder.out_dir.empty() && fs::equivalent(teacher, folder.out_dir, ignored)) {
     cli::usage_error("--teacher and --out-dir are both {}: a run needs a folder of its own",
                      folder.out_dir);
   }
@@ -111,7 +135,7 @@ void open_teacher(OpenedModels& models, const run::FolderOptions& folder,
 
 }  // namespace
 
-OpenedModels open_models(const Arguments& arguments) {
+OpenedModels open_models(const Arguments& arguments, bool is_chat) {
   const Options& o = arguments.options;
   const cli::GivenOptions& given = arguments.given;
   OpenedModels models;
@@ -121,7 +145,7 @@ OpenedModels open_models(const Arguments& arguments) {
     }
   }
   if (o.call.folder.starts_from_model()) {
-    open_start(models, o.call.folder, o.tuning, o.text.learns_chat());
+    open_start(models, arguments, is_chat);
   } else if (!o.call.folder.resumes()) {
     refuse_without_start(given);
   }

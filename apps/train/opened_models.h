@@ -22,7 +22,8 @@ struct OpenedModels {
 };
 
 // Opens them. Reads no weights. UsageError for options that need --init-from PATH without it, for
-// folders that a run cannot start from, and for a run to resume that had no teacher, or another.
-OpenedModels open_models(const Arguments& arguments);
+// folders that a run cannot start from, for another --tokenizer than that of the start, and for a
+// run to resume that had no teacher, or another. `is_chat`: it learns conversations or pairs.
+OpenedModels open_models(const Arguments& arguments, bool is_chat);
 
 }  // namespace tapegrad::gpt

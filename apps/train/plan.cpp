@@ -15,24 +15,54 @@ namespace {
 
 using cli::GivenOptions;
 
-// UsageError for options that are given without what they are for.
-void check_together(const Plan& plan, const GivenOptions& given) {
+// What a run needs that starts from no model.
+void check_new_chat(const run::TextOptions& text) {
+  if (!text.preferences.empty()) {
+    cli::usage_error(
+        "--preferences needs --init-from PATH, a model that answers already: a run folder, or a "
+        "model of another program");
+  }
+  // A new tokenizer must have tokens beside characters.
+  if (text.chat.empty() || text.tokenizer != "char") return;
+  cli::usage_error(
+      "--chat needs a tokenizer with special tokens: --tokenizer bpe:N (such as bpe:2048), gpt2 or "
+      "the path of a tokenizer.json; or a model that has one: --init-from PATH");
+}
+
+}  // namespace
+
+void check_arguments(const Arguments& arguments) {
+  const Options& o = arguments.options;
+  const GivenOptions& given = arguments.given;
   for (const char* option : {"--max-iters", "--max-minutes"}) {
     if (!given.has("--epochs") || !given.has(option)) continue;
     cli::usage_error("--epochs and {} exclude each other", option);
   }
-  if (given.has("--gflops") && !is_sized(plan.text.preset)) {
+  if (given.has("--gflops") && !is_sized(o.text.preset)) {
     cli::usage_error("--gflops is for --preset fast, which chooses a size by it");
   }
-  if (given.has("--for") && !is_sized(plan.text.preset)) {
+  if (given.has("--for") && !is_sized(o.text.preset)) {
     cli::usage_error("--for is for --preset fast, which chooses parts by it");
   }
   for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
-    if (plan.extras.plan || !given.has(option)) continue;
+    if (o.extras.plan || !given.has(option)) continue;
     cli::usage_error("{} is for --plan: `mpirun -n 4 {} …` starts four processes", option,
                      cli::program_path("tapegrad train"));
   }
+  const run::FolderOptions& folder = o.call.folder;
+  if (!folder.resumes() && !folder.starts_from_model()) check_new_chat(o.text);
 }
+
+run::TextOptions with_folders(const Arguments& arguments, bool corpus_is_tokens) {
+  run::TextOptions text = arguments.options.text;
+  // Also in place of those that a run has kept.
+  if (corpus_is_tokens) text.data = std::exchange(text.corpus, {});
+  const bool free = !arguments.options.call.folder.resumes() && !arguments.given.has("--tokenizer");
+  if (!text.data.empty() && free) text.tokenizer.clear();
+  return text;
+}
+
+namespace {
 
 // Heads and rate for the width of --n-embd, where it alone was given in place of what was chosen.
 void take_own_width(Plan& plan, const GivenOptions& given) {
@@ -52,33 +82,11 @@ void take_length_of_run(Plan& plan, const GivenOptions& given) {
   if (given.has("--max-iters") || plan.call.max_minutes) plan.epochs.epochs.reset();
 }
 
-// --corpus may name folders of --data, also in place of those that a run has kept. Their tokenizer
-// is that of the folders, whatever the preset has.
-void take_folders(Plan& plan, const GivenOptions& given, bool corpus_is_tokens) {
-  run::TextOptions& text = plan.text;
-  if (corpus_is_tokens) text.data = std::exchange(text.corpus, {});
-  const bool free = !plan.call.folder.resumes() && !given.has("--tokenizer");
-  if (!text.data.empty() && free) text.tokenizer.clear();
-}
-
-// Batches of conversations are packed, whatever the preset has. A new tokenizer must have tokens
-// beside characters.
+// Batches of conversations are packed, whatever the preset has.
 void take_chat(Plan& plan, const GivenOptions& given) {
-  run::TextOptions& text = plan.text;
-  const run::FolderOptions& folder = plan.call.folder;
-  if (!text.learns_chat() || folder.resumes()) return;
-  if (!given.has("--batches")) text.batches = run::BatchKind::packed;
-  if (!given.has("--stride")) text.stride.reset();
-  if (folder.starts_from_model()) return;
-  if (!text.preferences.empty()) {
-    cli::usage_error(
-        "--preferences needs --init-from PATH, a model that answers already: a run folder, or a "
-        "model of another program");
-  }
-  if (text.chat.empty() || text.tokenizer != "char") return;
-  cli::usage_error(
-      "--chat needs a tokenizer with special tokens: --tokenizer bpe:N (such as bpe:2048), gpt2 or "
-      "the path of a tokenizer.json; or a model that has one: --init-from PATH");
+  if (!plan.is_chat || plan.call.folder.resumes()) return;
+  if (!given.has("--batches")) plan.text.batches = run::BatchKind::packed;
+  if (!given.has("--stride")) plan.text.stride.reset();
 }
 
 // The processes of --plan.
@@ -95,15 +103,18 @@ std::int64_t steps_of(std::int64_t epochs, std::int64_t batches, std::int64_t ba
   return (epochs * batches + batches_of_step - 1) / batches_of_step;
 }
 
-// The most steps of a run by the clock, whose preset reads a text only so often.
-std::optional<std::int64_t> most_iters(const Plan& plan, std::int64_t tokens) {
+// A preset may read a text only so often. A run that is resumed has its steps already.
+std::optional<double> most_epochs(const Plan& plan) {
   const cli::Preset<Options>* const preset = preset_row(plan.text.preset);
-  const bool limits = preset != nullptr && preset->most_epochs && !plan.call.folder.resumes();
-  if (!limits || tokens == 0) return std::nullopt;
+  if (preset == nullptr || plan.call.folder.resumes()) return std::nullopt;
+  return preset->most_epochs;
+}
+
+std::optional<std::int64_t> most_iters(const Plan& plan, std::int64_t tokens) {
+  if (!plan.most_epochs || tokens == 0) return std::nullopt;
   const run::OptimizerOptions& o = plan.optimizer;
   const std::int64_t step = o.batch_size * plan.text.block_size * o.gradient_accumulation_steps;
-  const double steps =
-      *preset->most_epochs * static_cast<double>(tokens) / static_cast<double>(step);
+  const double steps = *plan.most_epochs * static_cast<double>(tokens) / static_cast<double>(step);
   return std::max<std::int64_t>(1, std::llround(steps));
 }
 
@@ -137,12 +148,13 @@ void take_room(Plan& plan, const Facts& facts) {
 Plan resolve(const Arguments& arguments, const Facts& facts) {
   const GivenOptions& given = arguments.given;
   Plan plan(arguments.options);
+  plan.text = with_folders(arguments, facts.corpus_is_tokens);
   plan.models = facts.models;
+  plan.is_chat = facts.is_chat;
   plan.preset_note = arguments.preset_note;
-  check_together(plan, given);
+  plan.most_epochs = most_epochs(plan);
   take_own_width(plan, given);
   take_length_of_run(plan, given);
-  take_folders(plan, given, facts.corpus_is_tokens);
   take_chat(plan, given);
   const run::FolderOptions& folder = plan.call.folder;
   const bool starts = folder.starts_from_model();

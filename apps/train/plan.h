@@ -24,6 +24,7 @@ struct TextFacts {
 // What a plan depends on beside the arguments. What is not known yet leaves options open.
 struct Facts {
   bool corpus_is_tokens = false;  // --corpus names folders of tokens, and nothing else
+  bool is_chat = false;           // it learns conversations or pairs: see with_folders()
   OpenedModels models = {};
   std::optional<Precision> faster = {};  // for --dtype auto
   std::optional<TextFacts> text = {};
@@ -42,16 +43,26 @@ struct Plan : Options {
   explicit Plan(Options options) : Options(std::move(options)) {}
 
   OpenedModels models;
+  bool is_chat = false;               // see Facts
   std::string preset_note;            // what a preset that is sized went by; empty: it is not
   std::string recompute_note;         // why --recompute auto has chosen so; empty: it has not
   std::int64_t batches_of_ranks = 1;  // of a step of the processes of --plan
-  std::optional<std::int64_t> most_iters = {};  // that --max-minutes give
+  // What --max-minutes give at most, in epochs and, once the text is known, in steps.
+  std::optional<double> most_epochs = {};
+  std::optional<std::int64_t> most_iters = {};
 };
 
+// UsageError for arguments that contradict each other, whatever the facts are.
+void check_arguments(const Arguments& arguments);
+
+// The options of the text, whose --corpus may name folders of --data. Their tokenizer is that of
+// the folders, whatever the preset has.
+run::TextOptions with_folders(const Arguments& arguments, bool corpus_is_tokens);
+
 // The only way from arguments to a plan. It is pure, but that for --recompute auto it runs a step
-// dry: it reads no text, and of models no weights. UsageError for arguments that contradict each
-// other or the models. More facts make more of a plan: without those of the text it is as much as a
-// call can be refused by, and a text be read.
+// dry, which with --weights reads the weights: it reads no text, and looks at no path. UsageError
+// for arguments that contradict the models. More facts make more of a plan: without those of the
+// text it is as much as a call can be refused by, and a text be read.
 Plan resolve(const Arguments& arguments, const Facts& facts);
 
 // The part of it that goes by --init-from PATH: the options of the model and the tokenizer are

@@ -84,13 +84,11 @@ void print_groups(const Plan& o) {
 // How long the run takes, if a step takes so long.
 void print_run(const Plan& o, double step) {
   if (o.call.max_minutes) {
-    const cli::Preset<Options>* const preset = preset_row(o.text.preset);
     fmt::print(
         "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take{}\n",
         60 * *o.call.max_minutes / step, *o.call.max_minutes,
-        preset != nullptr && preset->most_epochs
-            ? fmt::format("; {:g} passes over a short text end it sooner", *preset->most_epochs)
-            : "");
+        o.most_epochs ? fmt::format("; {:g} passes over a short text end it sooner", *o.most_epochs)
+                      : "");
   } else if (!o.epochs.epochs) {
     fmt::print("run:       {} steps take {}, and evaluations beside\n",
                grouped(o.optimizer.max_iters),

@@ -1,7 +1,6 @@
 // The part of a plan that goes by the model that the run starts from.
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 
 #include "tapegrad/apps/cli/option_text.h"
@@ -10,8 +9,6 @@
 
 namespace tapegrad::gpt {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostTokens = 1024;  // of a training sequence, unless --block-size asks
 // Options that weights do not depend on.
@@ -47,21 +44,6 @@ class ConfigFromCheckpoint : public OptionTable {
   const std::string& folder_;
   const cli::GivenOptions& given_;
 };
-
-// The tokenizer.json at a path, which may name the file or the folder that has it.
-fs::path tokenizer_file(const fs::path& path) {
-  std::error_code ignored;
-  const fs::path inner = path / run::kTokenizerFile;
-  return fs::exists(inner, ignored) ? inner : path;
-}
-
-// True if two values of --tokenizer are one tokenizer, by whatever path.
-bool same_tokenizer(const std::string& a, const std::string& b) {
-  if (a == b) return true;
-  std::error_code ignored;  // of a path where nothing is
-  return data::is_path_of_tokenizer(a) && data::is_path_of_tokenizer(b) &&
-         fs::equivalent(tokenizer_file(a), tokenizer_file(b), ignored);
-}
 
 // The length of the sequences to train on. The model goes on seeing what it saw, but for learned
 // positions: steps would change the weights of those that no sequence reaches, so these are cut.
@@ -101,10 +83,6 @@ void take_adapter(run::TuningOptions& tuning, const OpenedModels& models,
 void take_start(Plan& plan, const cli::GivenOptions& given) {
   const OpenedModels& models = plan.models;
   const std::string& folder = plan.call.folder.init_from;
-  if (given.has("--tokenizer") && !same_tokenizer(plan.text.tokenizer, models.tokenizer)) {
-    cli::usage_error("--tokenizer {} does not fit the model in {}, whose tokenizer is {}",
-                     plan.text.tokenizer, folder, models.tokenizer);
-  }
   plan.text.tokenizer = models.tokenizer;
   ConfigFromCheckpoint from_checkpoint(models.start->config, folder, given);
   OptionSchema(plan.model).describe(from_checkpoint);

@@ -145,7 +145,7 @@ run::LearntText read_text(const Plan& plan, const run::RunFolder& folder) {
   const run::FolderOptions& from = plan.call.folder;
   const std::optional<data::Tokenizer> tokenizer = given_tokenizer(from, plan.models);
   std::optional<data::ChatTemplate> chat_template;
-  if (tokenizer && plan.text.learns_chat()) {
+  if (tokenizer && plan.is_chat) {
     chat_template =
         run::chat_template_of(given_settings(from, plan.models, plan.model.block_size), *tokenizer);
   }
@@ -169,6 +169,7 @@ const cli::TrainingProgram<Options, Facts, Plan>& training() {
       .format = run::kGPTFormat,
       .presets = presets(),
       .describe = describe,
+      .check_arguments = check_arguments,
       .facts_of = facts_of,
       .resolve = resolve,
       .check_patterns = check_patterns,

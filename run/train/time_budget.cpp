@@ -103,6 +103,7 @@ std::int64_t steps_within(double seconds, const RunCosts& costs, const Evaluatio
 
 std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& options,
                                       Processes* processes) {
+  check(task.objective != nullptr, "[train] a task needs an objective");
   const TimeBudget& budget = options.time.value();
   catch_interrupts();
   const HeldInterrupts held(processes != nullptr && !processes->alone());

@@ -235,6 +235,7 @@ class Trainer {
 }  // namespace
 
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
+  check(task.objective != nullptr, "[train] a task needs an objective");
   TrainFacts facts;
   if (folder.resumes()) facts.steps_made = folder.first_step();
   TrainPlan plan = resolve(options, facts, folder.path());

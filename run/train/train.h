@@ -40,7 +40,7 @@ struct Task {
   nn::Params params;
   // The source of the batches: a checkpoint saves its state.
   Resumable batches;
-  std::shared_ptr<Objective> objective;
+  std::shared_ptr<Objective> objective;  // needed: Error if it is null
   // The generator that the model's dropout draws from, if it is not the batches' own.
   Rng* dropout = nullptr;
   // config.json: its format, and its sections beside those of TrainOptions. A run that is resumed

@@ -105,14 +105,7 @@ bool continues_run(const CommandLine& cli, const run::FolderOptions& folder) {
 }
 
 bool takes_config_of_run(const CommandLine& cli, std::string_view format) {
-  const std::string file = cli.file_of("--preset");
-  if (file.empty()) return false;
-  try {
-    run::read_config(file, format);
-    return true;
-  } catch (const Error&) {  // a file of one's own
-    return false;
-  }
+  return !cli.file_of("--preset").empty() && cli.config_format() == format;
 }
 
 void refuse_steps(const CommandLine& cli, const std::string& preset) {
@@ -151,7 +144,7 @@ void resolve_shared(CallOptions& call, run::OptimizerOptions& optimizer, const G
 }
 
 void check_call(const CallOptions& call, const run::OptimizerOptions& optimizer,
-                const std::vector<std::string>& corpus, const GivenOptions& given, int processes) {
+                const GivenOptions& given) {
   if (given.has("--out-dir") && call.folder.out_dir.empty()) {
     usage_error("--out-dir: the path is empty");
   }
@@ -167,8 +160,6 @@ void check_call(const CallOptions& call, const run::OptimizerOptions& optimizer,
     usage_error("--serve and --talk-port are both {}: each needs a port of its own",
                 call.talk_port);
   }
-  check_batches_of_ranks(optimizer.gradient_accumulation_steps, call.folder.resumes(), corpus,
-                         processes);
 }
 
 void check_parts(const CallOptions& call, const run::OptimizerOptions& optimizer,
@@ -200,18 +191,14 @@ GivenOptions::GivenOptions(const CommandLine& cli, OptionSchema options) {
   OptionNames all;
   options.describe(all);
   for (const std::string& name : all.names) {
-    if (cli.given(name)) options_[name] = {cli.file_of(name), cli.gave_value(name)};
+    options_[name] = {cli.given(name), cli.gave_value(name), cli.file_of(name)};
   }
 }
 
-bool GivenOptions::has_value(const std::string& option) const {
+const GivenOptions::Place& GivenOptions::at(const std::string& option) const {
   const auto it = options_.find(option);
-  return it != options_.end() && it->second.has_value;
-}
-
-std::string GivenOptions::file_of(const std::string& option) const {
-  const auto it = options_.find(option);
-  return it == options_.end() ? "" : it->second.file;
+  check(it != options_.end(), "there is no option {}", option);
+  return it->second;
 }
 
 ProductRate rate_of(Processes& processes) {

@@ -51,22 +51,23 @@ struct Preset {
 };
 
 // Which options a call gives, by argument or in a config file. They are named as on the command
-// line.
+// line; Error for a name that the program does not have.
 class GivenOptions {
  public:
   GivenOptions(const CommandLine& cli, OptionSchema options);
 
-  bool has(const std::string& option) const { return options_.count(option) > 0; }
+  bool has(const std::string& option) const { return at(option).given; }
   // True if it is given with a value of its own: --serve PORT.
-  bool has_value(const std::string& option) const;
+  bool has_value(const std::string& option) const { return at(option).has_value; }
   // The config file that set this option; empty if none.
-  std::string file_of(const std::string& option) const;
+  std::string file_of(const std::string& option) const { return at(option).file; }
 
  private:
   struct Place {
+    bool given, has_value;
     std::string file;
-    bool has_value;
   };
+  const Place& at(const std::string& option) const;
   std::map<std::string, Place> options_;
 };
 
@@ -102,10 +103,12 @@ struct TrainingProgram {
   // Where all options start from, the first one if none is named.
   std::span<const Preset<Options>> presets;
   void (*describe)(CommandLine&);  // examples for --help
+  // UsageError for arguments that contradict each other, whatever the facts are.
+  void (*check_arguments)(const Arguments<Options>&) = [](const Arguments<Options>&) {};
   // The facts that arguments name: files are looked at, and no text is read.
   Facts (*facts_of)(const Arguments<Options>&) = [](const Arguments<Options>&) { return Facts(); };
   // The only way from arguments to a plan, which is pure. UsageError for arguments that contradict
-  // each other or the facts.
+  // the facts.
   Plan (*resolve)(const Arguments<Options>&, const Facts&);
   // Error if a pattern of the options names nothing that the model has. Reads no weights.
   void (*check_patterns)(const Options&) = [](const Options&) {};
@@ -143,7 +146,7 @@ void read_run(const std::filesystem::path& folder, std::string_view format, Opti
 void resolve_shared(CallOptions& call, run::OptimizerOptions& optimizer, const GivenOptions& given,
                     const std::optional<StoredRun>& stored, int processes);
 void check_call(const CallOptions& call, const run::OptimizerOptions& optimizer,
-                const std::vector<std::string>& corpus, const GivenOptions& given, int processes);
+                const GivenOptions& given);
 void check_parts(const CallOptions& call, const run::OptimizerOptions& optimizer,
                  const GivenOptions& given);
 void check_resumed(const run::Config& stored, const run::Config& now);
@@ -264,6 +267,14 @@ inline void resolve_dtype(run::OptimizerOptions& plan, std::optional<Precision> 
   plan.dtype = *faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
 }
 
+// --gradient-accumulation-steps of so many processes, of which each needs a batch at least: unless
+// the number was given, it is rounded up.
+std::int64_t batches_of_ranks(std::int64_t batches, bool resumes, const GivenOptions& given,
+                              int ranks);
+// UsageError if they are too few for so many processes, or if these cannot share the text.
+void check_batches_of_ranks(std::int64_t batches, bool resumes,
+                            const std::vector<std::string>& corpus, int ranks);
+
 // The plan of a call, for so many processes. Nothing if --help or --version was printed. UsageError
 // for invalid values, for arguments that contradict each other, and for values that cannot change
 // when a run is resumed. --dtype may still be automatic.
@@ -273,10 +284,13 @@ std::optional<ParsedCall<Options, Facts, Plan>> parse(
     const ProductRate& rate = rate_here) {
   auto arguments = read_arguments(program, call, processes, rate);
   if (!arguments) return std::nullopt;
+  const Options& o = arguments->options;
+  detail::check_call(o.call, o.optimizer, arguments->given);
+  program.check_arguments(*arguments);
   Facts facts = program.facts_of(*arguments);
   Plan plan = program.resolve(*arguments, facts);
-  detail::check_call(arguments->options.call, plan.optimizer, plan.text.corpus, arguments->given,
-                     processes);
+  check_batches_of_ranks(plan.optimizer.gradient_accumulation_steps, o.call.folder.resumes(),
+                         plan.text.corpus, processes);
   as_usage([&] {
     plan.validate();
     program.check_patterns(plan);
@@ -303,13 +317,5 @@ std::optional<ParsedCall<Options, Facts, Plan>> parse(
   }
   return parsed;
 }
-
-// --gradient-accumulation-steps of so many processes, of which each needs a batch at least: unless
-// the number was given, it is rounded up.
-std::int64_t batches_of_ranks(std::int64_t batches, bool resumes, const GivenOptions& given,
-                              int ranks);
-// UsageError if they are too few for so many processes, or if these cannot share the text.
-void check_batches_of_ranks(std::int64_t batches, bool resumes,
-                            const std::vector<std::string>& corpus, int ranks);
 
 }  // namespace tapegrad::cli

@@ -73,11 +73,10 @@ class DecoderObjective {
 std::unique_ptr<const DecoderObjective> text_objective();
 // Of conversations, of which the answers count.
 std::unique_ptr<const DecoderObjective> chat_objective();
-// Of batches of B pairs of answers, in rows of T tokens. `reference` has weights of its own;
-// without it, the reference is the trained model without its adapters, if the loss has one.
+// Of pairs of answers. `reference` has weights of its own; without it, the reference is the trained
+// model without its adapters, if the loss has one.
 std::unique_ptr<const DecoderObjective> pair_objective(
-    const PreferenceOptions& options, std::int64_t B, std::int64_t T,
-    std::optional<MemoryOptions::SecondModel> reference);
+    const PreferenceOptions& options, std::optional<MemoryOptions::SecondModel> reference);
 // A teacher's probabilities beside what `data` learns.
 std::unique_ptr<const DecoderObjective> teacher_objective(
     std::unique_ptr<const DecoderObjective> data, const TeacherOptions& options,

@@ -26,9 +26,9 @@ data::Batch full_rows(const Tensor& inputs, const Tensor& targets) {
   return batch;
 }
 
-// The rows of such a batch, whose values do not matter.
-PairRows unread_rows(std::int64_t B, std::int64_t T) {
-  const DryRun dry;
+// The rows of such a batch, in a dry run: their values do not matter.
+PairRows unread_rows(const Tensor& inputs) {
+  const std::int64_t B = inputs.dim(0), T = inputs.dim(1);
   const auto ids = [](const Shape& shape) { return Tensor::empty(shape, DType::i32); };
   const Shape of_pairs{B, 2, T - T / 2};
   return {.inputs = {ids({B, T}), ids({B, T})},
@@ -43,9 +43,9 @@ PairRows unread_rows(std::int64_t B, std::int64_t T) {
 // Which of two answers is preferred: see preferences.h.
 class PairObjective final : public DecoderObjective {
  public:
-  PairObjective(const PreferenceOptions& options, std::int64_t B, std::int64_t T,
+  PairObjective(const PreferenceOptions& options,
                 std::optional<MemoryOptions::SecondModel> reference)
-      : options_(options), reference_(std::move(reference)), unread_(unread_rows(B, T)) {}
+      : options_(options), reference_(std::move(reference)) {}
 
   std::string_view name() const override { return "pairs"; }
   std::vector<std::string> metrics() const override { return {"reward_margin", "reward_accuracy"}; }
@@ -69,7 +69,8 @@ class PairObjective final : public DecoderObjective {
     std::optional<nn::Decoder> plain;
     if (models.second == nullptr) plain = make_second(models.trained);
     const nn::Decoder* const reference = plain ? &*plain : models.second;
-    const PairRows rows = in_dry_run() ? unread_ : pair_rows(full_rows(inputs.ids, targets));
+    const PairRows rows =
+        in_dry_run() ? unread_rows(inputs.ids) : pair_rows(full_rows(inputs.ids, targets));
     return preference_loss(models.trained, reference, rows, options_, dropout).value;
   }
 
@@ -99,15 +100,13 @@ class PairObjective final : public DecoderObjective {
 
   const PreferenceOptions options_;
   const std::optional<MemoryOptions::SecondModel> reference_;
-  const PairRows unread_;
 };
 
 }  // namespace
 
 std::unique_ptr<const DecoderObjective> pair_objective(
-    const PreferenceOptions& options, std::int64_t B, std::int64_t T,
-    std::optional<MemoryOptions::SecondModel> reference) {
-  return std::make_unique<PairObjective>(options, B, T, std::move(reference));
+    const PreferenceOptions& options, std::optional<MemoryOptions::SecondModel> reference) {
+  return std::make_unique<PairObjective>(options, std::move(reference));
 }
 
 }  // namespace tapegrad::run

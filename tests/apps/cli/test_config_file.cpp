@@ -129,6 +129,14 @@ TEST_CASE("a run's config.json is a config file", "[config_file]") {
   CHECK(o.batch_size == 7);
   CHECK_FALSE(o.bias);
   CHECK(o.corpus == std::vector<std::string>{"a", "b"});
+  const TempFolder folder;
+  const auto format = [&](const char* text) {
+    const std::string file = folder.put("file", text);
+    return cli::read_config_file(file, [](const std::string&) { return false; }).format;
+  };
+  CHECK(format(R"({"format": "tapegrad-gpt", "version": 1, "model": {}})") == "tapegrad-gpt");
+  CHECK(format(R"({"model": {}})").empty());
+  CHECK(format("format = 1").empty());
   CHECK_THAT(refusal(R"({"model": {"steps": 1, "steps": 2}})"), ContainsSubstring("there twice"));
   CHECK_THAT(refusal("{\"steps\": 1"), ContainsSubstring("valid JSON"));
   CHECK_THAT(refusal(R"({"model": {"setps": 1}})"), ContainsSubstring("unknown option --setps"));

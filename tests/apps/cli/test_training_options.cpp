@@ -102,6 +102,17 @@ TEST_CASE("a run that lacks a newer option has the option's default", "[training
   CHECK(options->optimizer.max_iters == 7);
 }
 
+TEST_CASE("a program asks only about options that it has", "[training_options]") {
+  const char* const argv[] = {"test", "--depth", "3"};
+  const cli::GivenOptions given = cli::parse(kProgram, {"test", 3, argv}).value().arguments.given;
+  CHECK(given.has("--depth"));
+  CHECK_FALSE(given.has("--late"));
+  CHECK(given.file_of("--late").empty());
+  CHECK_THROWS_WITH(given.has("--dept"), ContainsSubstring("there is no option --dept"));
+  CHECK_THROWS_WITH(given.has_value("--dept"), ContainsSubstring("--dept"));
+  CHECK_THROWS_WITH(given.file_of("--dept"), ContainsSubstring("--dept"));
+}
+
 TEST_CASE("what a model consists of cannot change on resume, newer options included",
           "[training_options]") {
   CHECK_THROWS_WITH(resumed({"--depth", "3"}),

@@ -253,6 +253,18 @@ TEST_CASE("a model without a template learns ChatML, with tokens of its own", "[
   CHECK(config["model"]["vocab_size"] == 272);
   check_unparsed(args + Args{"--lora-rank", "2", "--overwrite"}, 2,
                  "has no chat template and no tokens <|im_start|>");
+  // The same of a folder that was prepared of them, however it is named.
+  const std::string tokens = chats.folder / "tokens";
+  check_ended_well(
+      run_program("prepare", {"--chat", chats.file, "--model", base.run, "--out-dir", tokens}));
+  for (const Args& text : {Args{tokens}, Args{"--corpus", tokens}, Args{"--data", tokens}}) {
+    const gpt::Plan plan = parsed(Args{"--init-from", base.run} + text);
+    CHECK(plan.is_chat);
+    CHECK(plan.models.start->tokenizer.vocab_size() == 272);
+  }
+  check_ended_well(
+      run_program("train-gpt", {"--init-from", base.run, tokens, "--out-dir", chats.folder / "word",
+                                "--max-iters", "1", "--no-sample"}));
   check_ended_well(run_program(
       "train-gpt", {"--init-from", chats.folder / "run", "--chat", chats.file, "--out-dir",
                     chats.folder / "lora", "--max-iters", "2", "--no-sample", "--lora-rank", "2"}));

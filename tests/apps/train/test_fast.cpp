@@ -160,6 +160,15 @@ TEST_CASE("a run of --preset fast says what it went by, goes on, and its config 
   check_ended_well(again);
   CHECK_THAT(again.out, !ContainsSubstring("recipe:"));
   CHECK(read_json_object(folder / "again/config.json")["model"] == made["model"]);
+  // However the file is named.
+  const std::string link = folder / "link.json";
+  std::filesystem::create_symlink(run + "/config.json", link);
+  const gpt::Plan linked = parsed({"--config", link, "--max-iters", "1"});
+  CHECK(linked.model.n_embd == 32);
+  CHECK(linked.preset_note.empty());
+  check_ended_well(Program("train-gpt", {"--config", "-", "--max-iters", "1", "--summary"}, ".",
+                           run + "/config.json")
+                       .wait());
 }
 
 TEST_CASE("a model of --preset fast --for hf or gguf can be exported as either", "[fast]") {

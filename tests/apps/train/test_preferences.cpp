@@ -184,6 +184,8 @@ TEST_CASE("options that do not fit pairs are refused by name", "[preferences]") 
     CHECK_FALSE(fs::exists(pairs.folder / "no"));
   };
   refused({"--init-from", "scratch"}, 2, "--preferences needs --init-from PATH");
+  refused({"--init-from", "scratch", "--lora-rank", "8"}, 2,
+          "--preferences needs --init-from PATH");
   refused({"--chat", pairs.file}, 2, "--preferences excludes --corpus, --data and --chat");
   refused({"--batches", "random"}, 2, "batches of conversations are packed");
   refused({"--loss", "all"}, 2, "--loss needs --chat");

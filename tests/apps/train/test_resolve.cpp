@@ -26,6 +26,29 @@ std::vector<std::string> values_of(const gpt::Options& o) {
 
 gpt::Facts of_text(gpt::TextFacts text) { return {.text = std::move(text)}; }
 
+std::shared_ptr<const run::OpenedModel> opened(const nn::DecoderConfig& config) {
+  return std::make_shared<run::OpenedModel>(
+      run::OpenedModel{.config = config,
+                       .tuning = {},
+                       .tokenizer = data::Tokenizer::of_characters(std::string_view("abcde")),
+                       .weights = {}});
+}
+
+// The model of started().
+gpt::Facts of_start(const nn::DecoderConfig& config) {
+  gpt::Facts facts;
+  facts.models.start = opened(config), facts.models.start_path = "/base";
+  facts.models.checkpoint = "best", facts.models.tokenizer = "/base";
+  return facts;
+}
+
+// As if the call had --init-from base, where nothing is.
+gpt::Arguments started(const Args& args) {
+  gpt::Arguments arguments = parsed_call(args).arguments;
+  arguments.options.call.folder.init_from = "base";
+  return arguments;
+}
+
 // What a plan has in place of the values of another one.
 struct Row {
   const char* what;
@@ -99,7 +122,7 @@ std::vector<Row> rows() {
       {"conversations are packed",
        {"--preset", "book-124m", "--chat", "chats.jsonl"},
        {"--preset", "book-124m"},
-       {},
+       {.is_chat = true},
        {"data batches \"packed\"", "data stride null"}},
       {"--dtype auto is what is faster",
        {"--preset", "gpt2-124m"},
@@ -133,8 +156,109 @@ TEST_CASE("a plan of the same arguments and facts is the same, and changes neith
   CHECK(values_of(gpt::resolve(call.arguments, facts)) ==
         values_of(gpt::resolve(call.arguments, facts)));
   CHECK(values_of(call.arguments.options) == before);
+  CHECK(facts.text.value().batches_per_epoch == 6);
   CHECK(call.plan.epochs.epochs == 3);
   CHECK_FALSE(call.plan.call.max_minutes);  // of the preset
+}
+
+TEST_CASE("a fact that is added changes only what it decides", "[resolve]") {
+  gpt::Arguments arguments =
+      parsed_call({"--preset", "char-cpu", "--corpus", "text.txt", "--epochs", "3"}).arguments;
+  gpt::Facts facts;
+  std::vector<std::string> before = values_of(gpt::resolve(arguments, facts));
+  const auto changed = [&] {
+    const std::vector<std::string> now = values_of(gpt::resolve(arguments, facts));
+    std::vector<std::string> values;
+    for (const std::string& value : now) {
+      if (std::find(before.begin(), before.end(), value) == before.end()) values.push_back(value);
+    }
+    before = now;
+    return values;
+  };
+  using Values = std::vector<std::string>;
+  CHECK(changed() == Values{});
+  facts.models.teacher = opened({}), facts.models.teacher_path = "/big";
+  CHECK(changed() == Values{"teaching teacher \"/big\""});
+  facts.faster = Precision::bf16;
+  CHECK(changed() == Values{});  // nobody asks for --dtype auto
+  facts.text = gpt::TextFacts{.vocab_size = 31};
+  CHECK(changed() == Values{"model vocab_size 31"});
+  facts.text->batches_per_epoch = 6;
+  CHECK(changed() == Values{"optimizer max_iters 18", "passes epochs null"});
+  facts.teacher = "a fingerprint";
+  CHECK(changed() == Values{"teaching teacher_base \"a fingerprint\""});
+}
+
+TEST_CASE("a run that starts from a model has its options", "[resolve]") {
+  nn::DecoderConfig config;
+  config.n_layer = 3, config.n_head = 2, config.n_embd = 16, config.block_size = 64;
+  const gpt::Facts facts = of_start(config);
+  const gpt::Plan plan = gpt::resolve(started({}), facts);
+  CHECK(plan.model.n_layer == 3);
+  CHECK(plan.text.block_size == 64);
+  CHECK(plan.text.tokenizer == "/base");
+  CHECK(plan.tuning.started_from == "/base");
+  CHECK(plan.tuning.checkpoint == "best");
+  const gpt::Plan cut = gpt::resolve(started({"--block-size", "32"}), facts);
+  CHECK(cut.text.block_size == 32);
+  CHECK(cut.model.block_size == 32);  // learned positions
+  const auto refused = [&](const Args& args, const std::string& why) {
+    check_fails([&] { gpt::resolve(started(args), facts); }, 2, why);
+  };
+  refused({"--n-layer", "4"}, "--n-layer 4 does not fit the model in base, which has 3");
+  refused({"--block-size", "65"}, "more than the 64 positions of the model in base");
+}
+
+TEST_CASE("adapters that are given say what they are", "[resolve]") {
+  gpt::Facts facts = of_start({});
+  facts.models.adapter = run::Adapter{.options = {.rank = 5}, .tensors = {}};
+  facts.models.adapter_path = "/adapter";
+  const gpt::Plan plan = gpt::resolve(started({}), facts);
+  CHECK(plan.tuning.adapter == "/adapter");
+  CHECK(plan.tuning.lora_rank == 5);
+  gpt::Arguments both = parsed_call({"--lora-scaling", "rslora"}).arguments;
+  both.options.call.folder.init_from = "base";
+  check_fails([&] { gpt::resolve(both, facts); }, 2, "--lora-scaling and --adapter exclude");
+}
+
+TEST_CASE("a run that is resumed has its own dtype, and warms up anew if asked", "[resolve]") {
+  gpt::Arguments arguments = parsed_call({}).arguments;
+  arguments.options.call.folder = {.out_dir = "run", .init_from = run::kResume};
+  run::OptimizerOptions& optimizer = arguments.options.optimizer;
+  optimizer.dtype = run::TrainDtype::automatic;
+  optimizer.warmup_iters = 5, optimizer.lr_decay_iters = 70;
+  const auto plan = [&](bool default_warmup, bool restart) {
+    arguments.stored = cli::StoredRun{{}, run::TrainDtype::bf16, default_warmup};
+    arguments.options.call.schedule_restart = restart;
+    return gpt::resolve(arguments, {.faster = Precision::full}).optimizer;
+  };
+  CHECK(plan(true, false).dtype == run::TrainDtype::bf16);
+  CHECK(plan(true, false).warmup_iters == 5);
+  CHECK(plan(true, false).lr_decay_iters == 70);
+  CHECK_FALSE(plan(true, true).warmup_iters);
+  CHECK_FALSE(plan(true, true).lr_decay_iters);
+  CHECK(plan(false, true).warmup_iters == 5);
+}
+
+TEST_CASE("each process has a batch of a step, unless their number is given", "[resolve]") {
+  const auto batches = [](const Args& args) {
+    gpt::Arguments arguments = parsed_call(args).arguments;
+    arguments.processes = 3;
+    return gpt::resolve(arguments, {}).optimizer.gradient_accumulation_steps;
+  };
+  CHECK(batches({"--preset", "char-cpu"}) == 3);
+  CHECK(batches({"--preset", "char-cpu", "--gradient-accumulation-steps", "4"}) == 4);
+}
+
+TEST_CASE("a preset limits the epochs of a new run", "[resolve]") {
+  gpt::Arguments arguments = parsed_call({"--preset", "fast", "--gflops", "1"}).arguments;
+  const gpt::Facts facts = of_text({.vocab_size = 31, .train_tokens = 100'000});
+  const gpt::Plan plan = gpt::resolve(arguments, facts);
+  REQUIRE(plan.most_epochs);
+  CHECK(plan.most_iters);
+  arguments.options.call.folder = {.out_dir = "run", .init_from = run::kResume};
+  CHECK_FALSE(gpt::resolve(arguments, facts).most_epochs);
+  CHECK_FALSE(gpt::resolve(arguments, facts).most_iters);
 }
 
 TEST_CASE("a text from stdin is no text that a run could read again", "[resolve]") {

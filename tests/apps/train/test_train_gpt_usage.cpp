@@ -326,6 +326,27 @@ TEST_CASE("--summary prints the model's layers and trains nothing", "[train-gpt]
   check_fails([&] { summary(missing); }, 1, "No such file");
 }
 
+TEST_CASE("arguments that contradict each other are refused before any model is opened",
+          "[train-gpt]") {
+  const TempFolder folder;
+  const std::string broken = folder.put("broken.gguf", "GGUF").string();
+  const TinyRun tiny(1);
+  struct Row {
+    Args args;
+    const char* why;
+  };
+  const Row rows[] = {
+      {{"--teacher", broken, "--gflops", "3", "--preset", "char-cpu"}, "--gflops is for --preset"},
+      {{"--init-from", broken, "--epochs", "1", "--max-iters", "2"}, "exclude each other"},
+      {{"--init-from", broken, "--max-minutes", "1", "--max-iters", "2"}, "both decide how many"},
+      {{"--chat", broken, "--tokenizer", "char", "--lora-rank", "8"}, "--chat needs a tokenizer"},
+      {{"--init-from", tiny.run, "--adapter", broken, "--tokenizer", "gpt2"},
+       "--tokenizer gpt2 does not fit the model"},
+  };
+  for (const Row& row : rows) check_unparsed(row.args, 2, row.why);
+  check_unparsed({"--init-from", broken}, 1, "broken.gguf");
+}
+
 TEST_CASE("--help lists options with defaults, and --version the version", "[train-gpt]") {
   const Result help = train({"--help", "all"});
   CHECK(help.code == 0);

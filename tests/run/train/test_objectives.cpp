@@ -86,7 +86,7 @@ TEST_CASE("pairs are compared with a reference, of weights of its own or without
   const Model model(1);
   Rng rng(2);
   const auto objective = [](run::PreferenceLoss loss, auto reference) {
-    return run::pair_objective({.loss = loss}, 2, 4, reference);
+    return run::pair_objective({.loss = loss}, reference);
   };
   const run::MemoryOptions::SecondModel weights{.config = kConfig,
                                                 .params = [&rng] { return nn::Params(rng); }};
@@ -103,6 +103,19 @@ TEST_CASE("pairs are compared with a reference, of weights of its own or without
   const auto second = own->make_second(model.decoder);
   REQUIRE(second);
   CHECK(loss_of(*own, {model.decoder, &*second}) != loss_of(*view, {model.decoder}));
+}
+
+TEST_CASE("the rows of pairs in a dry run are as many as those that it is given", "[objectives]") {
+  const auto objective = run::pair_objective({.loss = run::PreferenceLoss::orpo}, std::nullopt);
+  const auto activations = [&](std::int64_t rows) {
+    run::MemoryOptions options;
+    options.loss = [&](const nn::Decoder& trained, const nn::Decoder*, const Tensor& ids,
+                       Rng* dropout) {
+      return objective->loss_of_rows({trained}, ids, ids, dropout);
+    };
+    return run::estimate_memory(kConfig, rows, options).activations;
+  };
+  CHECK(activations(8) > 2 * activations(2));
 }
 
 TEST_CASE("an objective of two functions passes over a batch by a dry run of its loss",

@@ -128,6 +128,18 @@ TEST_CASE("a new run by the clock makes the steps that fit, and a resumed one kn
   CHECK_THROWS_WITH(train(run::kResume, options), ContainsSubstring("a time is for new runs"));
 }
 
+TEST_CASE("a task without an objective is refused", "[time-budget][train]") {
+  const TempFolder folder;
+  SlowTask slow;
+  run::Task task = slow.task();
+  task.objective = nullptr;
+  run::RunFolder run = run::RunFolder::open({.out_dir = folder / "run"}, "slow");
+  const char* why = "[train] a task needs an objective";
+  CHECK_THROWS_WITH(run::train(task, run), ContainsSubstring(why));
+  CHECK_THROWS_WITH(run::fit_steps(task, {.time = run::TimeBudget{.minutes = 1}}),
+                    ContainsSubstring(why));
+}
+
 TEST_CASE("a schedule that is restarted begins at the checkpoint", "[train]") {
   const TempFolder folder;
   const auto config_after = [&](const std::string& init_from, bool restart) {

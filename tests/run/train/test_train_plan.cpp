@@ -1,0 +1,49 @@
+// The plan of the loop, of options and facts: nothing is trained here.
+
+#include "tapegrad/run/train/train_plan.h"
+#include "tapegrad/tests/catch.h"
+
+using namespace tapegrad;
+
+namespace {
+
+run::OptimizerOptions planned(const run::TrainOptions& options, const run::TrainFacts& facts) {
+  return run::resolve(options, facts, "run").options.optimizer;
+}
+
+}  // namespace
+
+TEST_CASE("the schedule of a run is fixed, and begins anew only on resume", "[train-plan]") {
+  run::TrainOptions options{.optimizer = {.max_iters = 50, .warmup_iters = 7}};
+  const run::OptimizerOptions fresh = planned(options, {});
+  CHECK(fresh.lr_decay_iters == 50);
+  CHECK(fresh.warmup_iters == 7);
+  options.restart_schedule = true;
+  CHECK(planned(options, {}).schedule_begin == 0);
+  CHECK(planned(options, {.steps_made = 20}).schedule_begin == 20);
+  options.restart_schedule = false;
+  CHECK(planned(options, {.steps_made = 20}).schedule_begin == 0);
+}
+
+TEST_CASE("the steps that fit into a time replace those of the options", "[train-plan]") {
+  const run::TrainOptions options{.optimizer = {.max_iters = 1000},
+                                  .time = run::TimeBudget{.minutes = 2}};
+  const run::TrainFacts facts{
+      .fitting = run::FittingSteps{.steps = 40, .minutes = "2 minutes", .reason = "measured"}};
+  const run::TrainPlan plan = run::resolve(options, facts, "run");
+  CHECK(plan.options.optimizer.max_iters == 40);
+  CHECK(plan.options.optimizer.lr_decay_iters == 40);
+  CHECK(plan.minutes == "2 minutes");
+  CHECK(plan.minutes_reason == "measured");
+  CHECK(planned(options, {}).max_iters == 1000);  // before they are measured
+}
+
+TEST_CASE("a run that is resumed has no time, and steps left", "[train-plan]") {
+  const run::TrainFacts made{.steps_made = 20};
+  CHECK_THROWS_WITH(
+      planned({.optimizer = {.max_iters = 50}, .time = run::TimeBudget{.minutes = 2}}, made),
+      ContainsSubstring("a time is for new runs: this one has made 20 steps"));
+  CHECK_THROWS_WITH(planned({.optimizer = {.max_iters = 19}}, made),
+                    ContainsSubstring("has made 20 steps already: max_iters 19"));
+  CHECK(planned({.optimizer = {.max_iters = 20}}, made).max_iters == 20);
+}
