@@ -28,7 +28,7 @@ class ArrayLoader {
   struct Options {
     std::int64_t batch_size = 1;
     bool shuffle = true;
-    bool drop_last = false;  // leave out the last batch of a epoch if it is not full
+    bool drop_last = false;  // leave out the last batch of an epoch if it is not full
     // Makes something else of each batch: other types, augmented images. Random numbers come from
     // the Rng that it gets, which follows from epoch and batch alone. With `background` it runs on
     // another thread, so it may not touch what others change meanwhile.

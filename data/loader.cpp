@@ -214,8 +214,8 @@ void EpochLoader::set_state(std::string_view saved) {
   expect(seed.has_value());
   behind_space();
   const std::int64_t next = *window;
-  check(next >= -1 && next <= windows(), "[loader] saved state: window {} of a epoch of {} windows",
-        next, windows());
+  check(next >= -1 && next <= windows(),
+        "[loader] saved state: window {} of an epoch of {} windows", next, windows());
   Rng rng(0);
   rng.set_state(rest);
   begun_ = false;

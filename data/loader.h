@@ -60,14 +60,14 @@ class Loader {
 // Endless batches that visit all tokens, epoch after epoch, in windows of block_size tokens that
 // begin `stride` tokens apart. The batches equal PyTorch's DataLoader's over the same windows
 // without worker processes. Like that DataLoader, each epoch draws a 64-bit number that only worker
-// processes would use; a epoch that shuffles then draws the seed of its permutation. Of a mixture,
-// a epoch has each part's windows as often as its weight says, drawn from that seed, too.
+// processes would use; an epoch that shuffles then draws the seed of its permutation. Of a mixture,
+// an epoch has each part's windows as often as its weight says, drawn from that seed, too.
 class EpochLoader {
  public:
   struct Options {
     std::int64_t batch_size, block_size, stride;
     bool shuffle = true;
-    bool drop_last = true;  // leave out the last batch of a epoch if it is not full
+    bool drop_last = true;  // leave out the last batch of an epoch if it is not full
   };
   // Error if the tokens do not fill one batch.
   EpochLoader(Tokens tokens, const Options& options, Rng rng, std::string_view split = "training");
@@ -75,7 +75,7 @@ class EpochLoader {
   Batch next();
   void skip();  // as in Loader
   std::int64_t batches_per_epoch() const;
-  // True if one of the last `batches` batches completed a epoch. `batches` must not exceed the
+  // True if one of the last `batches` batches completed an epoch. `batches` must not exceed the
   // number of batches since the state was set: earlier ones may have had another batch_size.
   bool ended_pass(std::int64_t batches) const;
 
@@ -89,7 +89,7 @@ class EpochLoader {
   std::int64_t begin_batch();  // returns its rows
   void begin_epoch(std::uint64_t seed);
   bool at_end() const;           // no further batch in this epoch
-  std::int64_t windows() const;  // of a epoch
+  std::int64_t windows() const;  // of an epoch
   std::int64_t start_of(std::int64_t window) const;
 
   Tokens tokens_;
@@ -101,7 +101,7 @@ class EpochLoader {
   std::uint64_t seed_ = 0;  // of this epoch's permutation
   std::int64_t next_ = 0;   // position of the next window in this epoch
   bool begun_ = false;      // the first epoch has begun
-  // The windows of a epoch that shuffles, or of a mixture, counted through all parts.
+  // The windows of an epoch that shuffles, or of a mixture, counted through all parts.
   std::vector<std::int64_t> order_;
 };
 

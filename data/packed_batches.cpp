@@ -38,7 +38,7 @@ PackedBatches::PackedBatches(std::shared_ptr<const ChatSet> set, const Options& 
   }
   Rng trial(0);
   check(!conversations_of_pass(trial).empty(),
-        "[packing] the weights leave no conversation to a epoch");
+        "[packing] the weights leave no conversation to an epoch");
 }
 
 std::vector<std::int64_t> PackedBatches::conversations_of_pass(Rng& rng) const {
@@ -219,8 +219,8 @@ void PackedBatches::set_state(std::string_view saved) {
   const bool same_epoch = begun_ && *row >= 0 && *seed == seed_;
   if (!same_epoch) changed.begun_ = false;
   if (!same_epoch && *row >= 0) changed.begin_epoch(*seed);
-  check(*row >= -1 && *row <= changed.rows(), "[packing] saved state: row {} of a epoch of {} rows",
-        *row, changed.rows());
+  check(*row >= -1 && *row <= changed.rows(),
+        "[packing] saved state: row {} of an epoch of {} rows", *row, changed.rows());
   changed.next_ = std::max<std::int64_t>(*row, 0);
   changed.seed_ = *seed;
   changed.rng_ = rng;

@@ -15,7 +15,7 @@ namespace tapegrad::data {
 
 // Endless batches of rows that are packed with whole conversations, which do not see each other
 // (Batch::document_starts). A conversation of n tokens takes n − 1 places: its last token is a
-// target alone. What is left of a row has no targets. A epoch is packed by best fit, the longest
+// target alone. What is left of a row has no targets. An epoch is packed by best fit, the longest
 // conversation first (Ding et al., "Fewer Truncations Improve Language Modeling", 2024), where
 // chance decides among equal lengths; then its rows are shuffled. The row after the last one is the
 // first one of the next epoch, so that each batch of a loader that shuffles is full.
@@ -24,8 +24,8 @@ class PackedBatches {
   struct Options {
     std::int64_t batch_size = 1, block_size = 1;
     ChatLoss loss = ChatLoss::answers;
-    // False: rows and conversations in their order, and the last batch of a epoch has the rows that
-    // are left.
+    // False: rows and conversations in their order, and the last batch of an epoch has the rows
+    // that are left.
     bool shuffle = true;
   };
   // Error if there is no conversation, or one that is longer than a row, or none of whose targets
@@ -37,7 +37,7 @@ class PackedBatches {
   // How many targets of each of the next batches count; of pairs, how many pairs there are.
   std::vector<std::int64_t> counted(std::int64_t batches) const;
   std::int64_t batches_per_epoch() const;  // rounded up
-  // True if one of the last `batches` batches completed a epoch.
+  // True if one of the last `batches` batches completed an epoch.
   bool ended_pass(std::int64_t batches) const;
 
   // As in Loader. A state also holds the row of the epoch.
@@ -62,7 +62,7 @@ class PackedBatches {
   std::uint64_t seed_ = 0, seed_behind_ = 0;
   std::int64_t next_ = 0;  // row of this epoch
   bool begun_ = false;
-  std::vector<std::int64_t> packed_;    // conversations of a epoch, row after row
+  std::vector<std::int64_t> packed_;    // conversations of an epoch, row after row
   std::vector<std::int64_t> row_ends_;  // in packed_
 };
 

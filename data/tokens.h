@@ -31,7 +31,7 @@ struct DocumentEnd {
 };
 
 // Tokens [begin, end), of which loaders for training draw windows as often as the weight says: with
-// 2, a epoch has each twice; see weights.h.
+// 2, an epoch has each twice; see weights.h.
 struct WeightedTokens {
   std::int64_t begin = 0, end = 0;
   double weight = 1;

@@ -138,7 +138,7 @@ TEST_CASE("a broken state of a pass is an Error and changes nothing", "[loader]"
     CHECK_THROWS_AS(loader.set_state(bad), Error);
   }
   CHECK_THROWS_WITH(loader.set_state("window 25 1 " + rng),
-                    "[loader] saved state: window 25 of a pass of 24 windows");
+                    "[loader] saved state: window 25 of an epoch of 24 windows");
   CHECK(loader.state() == state);
 }
 

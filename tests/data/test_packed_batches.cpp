@@ -85,7 +85,7 @@ TEST_CASE("the loss counts all answers, the last one or everything", "[packed_ba
   CHECK(counted == std::vector<std::int64_t>{counted_targets(c, loss)});
 }
 
-TEST_CASE("a epoch has each conversation as often as its file's weight says", "[packed_batches]") {
+TEST_CASE("an epoch has each conversation as often as its file's weight says", "[packed_batches]") {
   std::vector<int> lengths;
   for (int i = 0; i < 40; ++i) lengths.push_back(3 + i % 7);
   auto set = std::make_shared<ChatSet>(*set_of(lengths));
@@ -94,7 +94,7 @@ TEST_CASE("a epoch has each conversation as often as its file's weight says", "[
 
   batches.skip();
   while (!batches.ended_pass(1)) batches.skip();
-  // What begins now is a epoch. Its rows may be fewer or more than the last one's.
+  // What begins now is an epoch. Its rows may be fewer or more than the last one's.
   std::map<Token, int> seen;
   do {
     for (const auto& [i, count] : visits(batches, 1)) seen[i] += count;

@@ -94,8 +94,10 @@ TEST_CASE("a prompt that the tokenizer cannot encode is an error", "[sample-text
 
 TEST_CASE("wrong usage of sample-text has exit code 2", "[sample-text]") {
   check_error(sample({}), 2, "--model is needed: a run folder, or a model of another program");
-  check_error(char_model().sample({"--temperature", "-1"}), 2, "temperature must be above 0");
-  check_error(char_model().sample({"--top-k", "-1"}), 2, "--top-k: must be at least 0, not -1");
+  check_error(char_model().sample({"--temperature", "-1"}), 2,
+              "--temperature: must be at least 0, not -1");
+  check_error(char_model().sample({"--top-k", "-2"}), 2,
+              "--top-k: must be from -1 to 2147483647, not -2");
   check_error(char_model().sample({"--threads", "99999"}), 2, "--threads must be at most");
   check_error(char_model().sample({"--max-new-tokens", "-5"}), 2, "--max-new-tokens");
   check_error(char_model().sample({"--num-samples", "0"}), 2, "--num-samples");

@@ -85,7 +85,7 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"nn/transformer.h",
      {"step", "sublayers", "embed", "encode", "hidden", "loss", "likeliest", "last_logits"}},
     {"run/train/preferences.h", {"margins_of"}},
-    {"run/train/train.h", {"Loss"}},
+    {"run/train/objective.h", {"Loss"}},
     // Parameters: their initial values, their gradients, and what optimisers keep.
     {"nn/init.h", {"refill"}},
     {"nn/params.h", {"redraw"}},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "tapegrad/nn/generation/generation.h"
@@ -70,7 +71,9 @@ Text random_text(Rng& rng, std::uint64_t seed) {
   if (rng.randint(3) == 0) text.options.repetition_penalty = 1.1;
   if (rng.randint(3) == 0) text.options.stop_tokens = {7};
   if (rng.randint(3) == 0) text.options.frequency_penalty = 0.1;
-  if (rng.randint(3) == 0) text.options.min_tokens = 9;
+  if (rng.randint(3) == 0) {
+    text.options.min_tokens = std::min<std::int64_t>(9, text.options.max_new_tokens);
+  }
   if (rng.randint(3) == 0) text.leaves = text.arrives + 1 + rng.randint(15);
   text.options.lookup = rng.randint(4) == 0 ? 0 : 1 + rng.randint(12);
   return text;
@@ -105,7 +108,9 @@ std::vector<Made> made_together(const nn::Decoder& gpt, const std::vector<Text>&
 Made made_alone(const nn::Decoder& gpt, Text text, const Made& like) {
   text.options.lookup = 0;
   text.arrives = 0, text.leaves = 1000;
-  if (!like.end) text.options.max_new_tokens = std::ssize(like.tokens);  // it was removed
+  nn::GenerateOptions& options = text.options;
+  if (!like.end) options.max_new_tokens = std::ssize(like.tokens);  // it was removed
+  options.min_tokens = std::min(options.min_tokens, options.max_new_tokens);
   return made_together(gpt, {text})[0];
 }
 
