@@ -30,6 +30,16 @@ TEST_CASE("who sends slowly, or does not read, is dropped", "[watch]") {
   CHECK(slow.has_ended());
   CHECK(silent.rest(60s).empty());
   CHECK(silent.has_ended());
+  // However late the server is: once the page has a line, what the deaf one does not read is there
+  // for it, and once the page has a line of more than the patience later, the server has seen it.
+  const auto reaches_page = [&](const std::string& name) {
+    watched.add("{\"iteration\":20,\"sample\":\"" + name + "\"}\n");
+    return page.gets(name, 300s);
+  };
+  REQUIRE(reaches_page("all of it"));
+  page.gets("nothing has this text", *options.patience + 1s);
+  REQUIRE(reaches_page("later"));
+  REQUIRE(reaches_page("last"));
   CHECK_FALSE(page.has_ended());
   deaf.rest(60s);
   CHECK(deaf.has_ended());
