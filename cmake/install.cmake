@@ -31,7 +31,7 @@ install(CODE "
     if(missing)
       list(REMOVE_DUPLICATES missing)
       list(JOIN missing \"\\n  \" missing)
-      message(FATAL_ERROR \"Nothing was installed, since this is not built yet:\\n  \${missing}\\nBuild it first: cmake --build ${PROJECT_BINARY_DIR}${target}\")
+      message(FATAL_ERROR \"Nothing was installed, since this is not built yet:\\n  \${missing}\\nBuild it first:\\n  cmake --build ${PROJECT_BINARY_DIR}${target}\")
     endif()
   endfunction()
   check_built()" ALL_COMPONENTS)
