@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "tapegrad/base/blocked_signals.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/internal/blocked_signals.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::arrays {
 namespace {

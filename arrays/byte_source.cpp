@@ -1,4 +1,4 @@
-#include "tapegrad/arrays/byte_source.h"
+#include "tapegrad/arrays/internal/byte_source.h"
 
 #include <zlib.h>
 

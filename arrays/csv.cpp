@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::arrays {
 namespace {

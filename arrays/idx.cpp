@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "tapegrad/arrays/byte_source.h"
+#include "tapegrad/arrays/internal/byte_source.h"
 
 namespace tapegrad::arrays {
 namespace {

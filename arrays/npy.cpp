@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "tapegrad/arrays/npy_header.h"
+#include "tapegrad/arrays/internal/npy_header.h"
 #include "tapegrad/base/file.h"
 
 namespace tapegrad::arrays {

@@ -1,9 +1,9 @@
-#include "tapegrad/arrays/npy_header.h"
+#include "tapegrad/arrays/internal/npy_header.h"
 
 #include <cstring>
 #include <set>
 
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::arrays {
 namespace {

@@ -4,9 +4,9 @@
 #include <mutex>
 #include <set>
 
-#include "tapegrad/autograd/finite.h"
+#include "tapegrad/autograd/internal/finite.h"
+#include "tapegrad/autograd/internal/recomputation.h"
 #include "tapegrad/autograd/profile.h"
-#include "tapegrad/autograd/recomputation.h"
 #include "tapegrad/base/memory/dry_run.h"
 
 namespace tapegrad {

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/finite.h"
+#include "tapegrad/autograd/internal/finite.h"
 
 #include <algorithm>
 #include <atomic>

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/autograd/kernels/small_product.h"
+#include "tapegrad/autograd/kernels/internal/small_product.h"
 #include "tapegrad/base/error.h"
 
 namespace tapegrad {

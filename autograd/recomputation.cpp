@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/recomputation.h"
+#include "tapegrad/autograd/internal/recomputation.h"
 
 #include <algorithm>
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <mutex>
 
-#include "tapegrad/autograd/finite.h"
-#include "tapegrad/autograd/gradient_map.h"
+#include "tapegrad/autograd/internal/finite.h"
+#include "tapegrad/autograd/internal/gradient_map.h"
+#include "tapegrad/autograd/internal/recomputation.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
-#include "tapegrad/autograd/recomputation.h"
 
 namespace tapegrad {
 namespace {

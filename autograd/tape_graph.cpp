@@ -3,8 +3,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tapegrad/autograd/internal/recomputation.h"
 #include "tapegrad/autograd/module_names.h"
-#include "tapegrad/autograd/recomputation.h"
 #include "tapegrad/base/error.h"
 
 namespace tapegrad {

@@ -1,4 +1,4 @@
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 #include <cmath>
 #include <string>

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "tapegrad/base/blocked_signals.h"
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/internal/blocked_signals.h"
 #include "tapegrad/base/memory/dry_run.h"
 
 namespace tapegrad {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 // PyTorch's numbers depend on where its compiler fused a multiplication and an addition. Here, each
 // of these places is an explicit std::fma, and no other product is added to anything. So every

@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/number_text.h"
-#include "tapegrad/comm/carrier.h"
+#include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/comm/internal/carrier.h"
 
 namespace tapegrad::detail {
 namespace {

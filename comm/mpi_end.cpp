@@ -1,4 +1,4 @@
-#include "tapegrad/comm/mpi_end.h"
+#include "tapegrad/comm/internal/mpi_end.h"
 
 #include <mpi.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
-#include "tapegrad/comm/mpi_heartbeats.h"
+#include "tapegrad/comm/internal/mpi_heartbeats.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::detail {
 namespace {

@@ -1,11 +1,11 @@
-#include "tapegrad/comm/mpi_moves.h"
+#include "tapegrad/comm/internal/mpi_moves.h"
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/comm/mpi_heartbeats.h"
+#include "tapegrad/comm/internal/mpi_heartbeats.h"
 
 namespace tapegrad::detail {
 namespace {

@@ -11,12 +11,12 @@
 #include <mutex>
 #include <thread>
 
-#include "tapegrad/base/blocked_signals.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/comm/carrier.h"
-#include "tapegrad/comm/mpi_end.h"
-#include "tapegrad/comm/mpi_heartbeats.h"
-#include "tapegrad/comm/mpi_moves.h"
+#include "tapegrad/base/internal/blocked_signals.h"
+#include "tapegrad/comm/internal/carrier.h"
+#include "tapegrad/comm/internal/mpi_end.h"
+#include "tapegrad/comm/internal/mpi_heartbeats.h"
+#include "tapegrad/comm/internal/mpi_moves.h"
 
 namespace tapegrad::detail {
 namespace {

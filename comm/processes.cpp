@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/comm/carrier.h"
+#include "tapegrad/comm/internal/carrier.h"
 
 namespace tapegrad {
 namespace {

@@ -28,7 +28,7 @@ std::span<const TokenRange> ChatSet::answers(std::int64_t i) const {
 
 void ChatSet::copy(std::int64_t i, std::span<Token> out) const {
   // A view of what is in memory, made here: the set may have been copied.
-  const Tokens from = memory_.empty() ? stored_ : Tokens(memory_);
+  const TokenSource from = memory_.empty() ? stored_ : TokenSource(memory_);
   from.copy(at(i).begin, out);
 }
 

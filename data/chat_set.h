@@ -38,7 +38,7 @@ class ChatSet {
 
   ChatSet() = default;
   // Of conversations whose tokens are stored already.
-  explicit ChatSet(Tokens stored) : stored_(std::move(stored)) {}
+  explicit ChatSet(TokenSource stored) : stored_(std::move(stored)) {}
 
   // Behind the last conversation. One that is in memory, or, in a set of stored tokens, those from
   // place `begin` on.
@@ -72,7 +72,7 @@ class ChatSet {
   std::vector<Chat> chats_;
   std::vector<TokenRange> answers_;
   std::vector<Token> memory_;
-  Tokens stored_;
+  TokenSource stored_;
 };
 
 // The ranges of tokens that count as targets; the first token of a conversation is none.

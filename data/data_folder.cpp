@@ -2,8 +2,8 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
-#include "tapegrad/data/data_json.h"
+#include "tapegrad/base/internal/fingerprint.h"
+#include "tapegrad/data/internal/data_json.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/data/turns.h"
 

@@ -1,11 +1,11 @@
-#include "tapegrad/data/data_json.h"
+#include "tapegrad/data/internal/data_json.h"
 
 #include <set>
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::data {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/data/weights.h"
 
 namespace tapegrad::data {
@@ -28,7 +28,7 @@ Batch empty_batch(std::int64_t B, std::int64_t T) {
 }
 
 // Error unless the tokens contain a window of block_size tokens with a target for each.
-void check_length(const Tokens& tokens, std::int64_t block_size, std::string_view split) {
+void check_length(const TokenSource& tokens, std::int64_t block_size, std::string_view split) {
   check(
       tokens.size() > block_size,
       "[loader] the {} split has {} tokens, but block_size {} needs at least {}: use more text or "
@@ -37,7 +37,7 @@ void check_length(const Tokens& tokens, std::int64_t block_size, std::string_vie
 }
 
 // The same of each part of a mixture.
-void check_lengths(const Tokens& tokens, std::int64_t block_size, std::string_view split) {
+void check_lengths(const TokenSource& tokens, std::int64_t block_size, std::string_view split) {
   check_length(tokens, block_size, split);
   for (const WeightedTokens& part : tokens.mixture()) {
     check(part.size() > block_size,
@@ -60,7 +60,7 @@ void mark_documents(std::span<const Token> tokens, const DocumentEnd& end,
 }
 
 // Makes row `row` of the batch of the tokens from place `begin` on.
-void fill_row(Batch& batch, std::int64_t row, const Tokens& tokens, std::int64_t begin) {
+void fill_row(Batch& batch, std::int64_t row, const TokenSource& tokens, std::int64_t begin) {
   const auto at = static_cast<std::size_t>(row * batch.T), T = static_cast<std::size_t>(batch.T);
   const std::span<Token> inputs(batch.inputs.data() + at, T), targets(batch.targets.data() + at, T);
   tokens.copy(begin, inputs);
@@ -73,7 +73,7 @@ void fill_row(Batch& batch, std::int64_t row, const Tokens& tokens, std::int64_t
 
 }  // namespace
 
-Loader::Loader(Tokens tokens, std::int64_t batch_size, std::int64_t block_size, Rng rng,
+Loader::Loader(TokenSource tokens, std::int64_t batch_size, std::int64_t block_size, Rng rng,
                std::string_view split)
     : tokens_(std::move(tokens)),
       batch_size_(batch_size),
@@ -107,7 +107,8 @@ void Loader::skip() {
   for (std::int64_t row = 0; row < batch_size_; ++row) draw_start();
 }
 
-EpochLoader::EpochLoader(Tokens tokens, const Options& options, Rng rng, std::string_view split)
+EpochLoader::EpochLoader(TokenSource tokens, const Options& options, Rng rng,
+                         std::string_view split)
     : tokens_(std::move(tokens)), options_(options), rng_(std::move(rng)) {
   check_sizes(options.batch_size, options.block_size);
   check(options.stride >= 1, "[loader] stride is {}, but must be at least 1", options.stride);
@@ -186,7 +187,7 @@ bool EpochLoader::at_end() const {
   return windows() - next_ < (options_.drop_last ? options_.batch_size : 1);
 }
 
-bool EpochLoader::ended_pass(std::int64_t batches) const {
+bool EpochLoader::ended_epoch(std::int64_t batches) const {
   // Either this epoch is complete, or it began within these batches, after a complete one.
   return begun_ && (at_end() || next_ < batches * options_.batch_size);
 }
@@ -225,7 +226,7 @@ void EpochLoader::set_state(std::string_view saved) {
   rng_ = rng;
 }
 
-SequentialBatches::SequentialBatches(Tokens tokens, std::int64_t batch_size,
+SequentialBatches::SequentialBatches(TokenSource tokens, std::int64_t batch_size,
                                      std::int64_t block_size, std::optional<std::int64_t> stride,
                                      std::string_view split)
     : tokens_(std::move(tokens)),

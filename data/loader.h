@@ -22,7 +22,7 @@ struct Batch {
   std::vector<Token> targets;  // (B, T)
   // (B, T): the place in its row at which the document of each token begins, 0 if that is before
   // the row. Documents in a row do not see each other. Empty: each row is one document, which is
-  // what loaders make unless Tokens::isolated() says what ends one.
+  // what loaders make unless TokenSource::isolated() says what ends one.
   std::vector<std::int32_t> document_starts = {};
 };
 
@@ -33,7 +33,7 @@ class Loader {
  public:
   // `split` is the tokens' name in error messages, such as "training". Error if there are fewer
   // than block_size + 1 tokens.
-  Loader(Tokens tokens, std::int64_t batch_size, std::int64_t block_size, Rng rng,
+  Loader(TokenSource tokens, std::int64_t batch_size, std::int64_t block_size, Rng rng,
          std::string_view split = "training");
 
   Batch next();
@@ -51,7 +51,7 @@ class Loader {
  private:
   std::int64_t draw_start();
 
-  Tokens tokens_;
+  TokenSource tokens_;
   std::int64_t batch_size_, block_size_;
   Rng rng_;
   std::vector<double> shares_;  // of a mixture: of each part and those before it
@@ -70,14 +70,15 @@ class EpochLoader {
     bool drop_last = true;  // leave out the last batch of an epoch if it is not full
   };
   // Error if the tokens do not fill one batch.
-  EpochLoader(Tokens tokens, const Options& options, Rng rng, std::string_view split = "training");
+  EpochLoader(TokenSource tokens, const Options& options, Rng rng,
+              std::string_view split = "training");
 
   Batch next();
   void skip();  // as in Loader
   std::int64_t batches_per_epoch() const;
   // True if one of the last `batches` batches completed an epoch. `batches` must not exceed the
   // number of batches since the state was set: earlier ones may have had another batch_size.
-  bool ended_pass(std::int64_t batches) const;
+  bool ended_epoch(std::int64_t batches) const;
 
   // As in Loader. A state also holds the position in the epoch, counted in windows, so that a
   // loader with another batch_size continues at the same position.
@@ -92,7 +93,7 @@ class EpochLoader {
   std::int64_t windows() const;  // of an epoch
   std::int64_t start_of(std::int64_t window) const;
 
-  Tokens tokens_;
+  TokenSource tokens_;
   Options options_;
   // Parts of a mixture, or all tokens, and how many windows each has.
   std::vector<WeightedTokens> parts_;
@@ -122,14 +123,14 @@ class SequentialBatches {
  public:
   // Error if there are fewer than two tokens (a single one has no target), or a stride is not from
   // 1 to block_size.
-  SequentialBatches(Tokens tokens, std::int64_t batch_size, std::int64_t block_size,
+  SequentialBatches(TokenSource tokens, std::int64_t batch_size, std::int64_t block_size,
                     std::optional<std::int64_t> stride = {}, std::string_view split = "validation");
 
   std::int64_t size() const;  // the number of batches, at least 1
   Batch operator[](std::int64_t i) const;
 
  private:
-  Tokens tokens_;
+  TokenSource tokens_;
   std::int64_t batch_size_, length_, step_;  // inputs of a full window, and from one to the next
   std::int64_t full_, rest_;                 // full windows, and the inputs of the one behind them
 };

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/data/weights.h"
 
 namespace tapegrad::data {
@@ -187,7 +187,7 @@ std::int64_t PackedBatches::batches_per_epoch() const {
   return first.batches_per_epoch();
 }
 
-bool PackedBatches::ended_pass(std::int64_t batches) const {
+bool PackedBatches::ended_epoch(std::int64_t batches) const {
   return begun_ && (next_ >= rows() || next_ < batches * options_.batch_size);
 }
 

@@ -38,7 +38,7 @@ class PackedBatches {
   std::vector<std::int64_t> counted(std::int64_t batches) const;
   std::int64_t batches_per_epoch() const;  // rounded up
   // True if one of the last `batches` batches completed an epoch.
-  bool ended_pass(std::int64_t batches) const;
+  bool ended_epoch(std::int64_t batches) const;
 
   // As in Loader. A state also holds the row of the epoch.
   Rng& rng() { return rng_; }

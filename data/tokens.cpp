@@ -30,25 +30,25 @@ void copy_ids(const TokenFile& from, std::int64_t begin, std::span<Token> out) {
 
 }  // namespace
 
-struct Tokens::Files {
+struct TokenSource::Files {
   std::vector<TokenFile> list;
   std::vector<std::int64_t> ends;  // the place behind the last token of each file
 };
 
-Tokens::Tokens(std::vector<Token>&& owned) {
+TokenSource::TokenSource(std::vector<Token>&& owned) {
   const auto storage = std::make_shared<const std::vector<Token>>(std::move(owned));
   size_ = std::ssize(*storage);
   memory_ = storage->data();
   storage_ = storage;
 }
 
-Tokens::Tokens(std::vector<TokenFile> files) {
+TokenSource::TokenSource(std::vector<TokenFile> files) {
   Files all{std::move(files), {}};
   for (const TokenFile& file : all.list) all.ends.push_back(size_ += file.count);
   files_ = std::make_shared<const Files>(std::move(all));
 }
 
-void Tokens::copy(std::int64_t begin, std::span<Token> out) const {
+void TokenSource::copy(std::int64_t begin, std::span<Token> out) const {
   check(begin >= 0 && std::ssize(out) <= size_ && begin <= size_ - std::ssize(out),
         "[tokens] {} tokens from place {} on are outside of the {} that there are", out.size(),
         begin, size_);
@@ -69,13 +69,13 @@ void Tokens::copy(std::int64_t begin, std::span<Token> out) const {
   }
 }
 
-Tokens Tokens::isolated(DocumentEnd end) const {
-  Tokens apart = *this;
+TokenSource TokenSource::isolated(DocumentEnd end) const {
+  TokenSource apart = *this;
   apart.end_ = end;
   return apart;
 }
 
-Tokens Tokens::mixed(std::vector<WeightedTokens> parts) const {
+TokenSource TokenSource::mixed(std::vector<WeightedTokens> parts) const {
   std::int64_t before = 0;
   for (const WeightedTokens& part : parts) {
     check(part.begin == before && part.end >= part.begin && part.weight > 0,
@@ -84,17 +84,17 @@ Tokens Tokens::mixed(std::vector<WeightedTokens> parts) const {
     before = part.end;
   }
   check(before == size_, "[tokens] a mixture of {} tokens, where there are {}", before, size_);
-  Tokens all = *this;
+  TokenSource all = *this;
   all.mixture_ = std::make_shared<const std::vector<WeightedTokens>>(std::move(parts));
   return all;
 }
 
-const std::vector<WeightedTokens>& Tokens::mixture() const {
+const std::vector<WeightedTokens>& TokenSource::mixture() const {
   static const std::vector<WeightedTokens> none;
   return mixture_ ? *mixture_ : none;
 }
 
-bool has_documents(const Tokens& tokens, const DocumentEnd& end) {
+bool has_documents(const TokenSource& tokens, const DocumentEnd& end) {
   std::vector<Token> chunk;
   // An end that is the last token has no document behind it, and neither has the first one, if it
   // begins a document, one before it.

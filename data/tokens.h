@@ -44,17 +44,17 @@ struct WeightedTokens {
 // Files are read, not mapped. What a window needs lies in the system's cache of files in either
 // case; but a file that is cut while a program trains, or a disk that fails, is an Error here, and
 // a signal that ends the program there. Memory that is resident does not grow with what was read.
-class Tokens {
+class TokenSource {
  public:
-  Tokens() = default;
+  TokenSource() = default;
   // A view: what it shows must live as long as this handle and its copies.
-  Tokens(std::span<const Token> view)
+  TokenSource(std::span<const Token> view)
       : size_(static_cast<std::int64_t>(view.size())), memory_(view.data()) {}
-  Tokens(const std::vector<Token>& view) : Tokens(std::span<const Token>(view)) {}
-  Tokens(std::vector<Token>&& owned);
+  TokenSource(const std::vector<Token>& view) : TokenSource(std::span<const Token>(view)) {}
+  TokenSource(std::vector<Token>&& owned);
   // The tokens of these files, one file after the other. Ids of 2^31 and more are not tokens: see
   // scan_shard() in shards.h.
-  explicit Tokens(std::vector<TokenFile> files);
+  explicit TokenSource(std::vector<TokenFile> files);
 
   std::int64_t size() const { return size_; }
 
@@ -63,12 +63,12 @@ class Tokens {
   void copy(std::int64_t begin, std::span<Token> out) const;
 
   // The same tokens, of which loaders keep documents apart: see Batch::document_starts.
-  Tokens isolated(DocumentEnd end) const;
+  TokenSource isolated(DocumentEnd end) const;
   const std::optional<DocumentEnd>& isolated_by() const { return end_; }
 
   // The same tokens as a mixture: no window of a loader for training reaches from one part into
   // another. SequentialBatches walks through all of them alike.
-  Tokens mixed(std::vector<WeightedTokens> parts) const;
+  TokenSource mixed(std::vector<WeightedTokens> parts) const;
   // Empty: one text.
   const std::vector<WeightedTokens>& mixture() const;
 
@@ -83,6 +83,6 @@ class Tokens {
 };
 
 // True if a window of the tokens may have two documents. Reads them up to the first end.
-bool has_documents(const Tokens& tokens, const DocumentEnd& end);
+bool has_documents(const TokenSource& tokens, const DocumentEnd& end);
 
 }  // namespace tapegrad::data

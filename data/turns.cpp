@@ -22,7 +22,7 @@ void append_turns(const ChatTokens& chat, std::vector<Token>& numbers) {
   }
 }
 
-TurnReader::TurnReader(Tokens numbers, std::int64_t tokens, std::string name)
+TurnReader::TurnReader(TokenSource numbers, std::int64_t tokens, std::string name)
     : numbers_(std::move(numbers)), tokens_(tokens), name_(std::move(name)) {}
 
 std::int64_t TurnReader::number() {

@@ -23,7 +23,7 @@ void append_turns(const ChatTokens& chat, std::vector<Token>& numbers);
 class TurnReader {
  public:
   // `tokens`: of all the conversations; `name`: of the file, for errors.
-  TurnReader(Tokens numbers, std::int64_t tokens, std::string name);
+  TurnReader(TokenSource numbers, std::int64_t tokens, std::string name);
 
   struct Chat {
     std::int64_t begin = 0, length = 0;  // in the tokens of all conversations
@@ -36,7 +36,7 @@ class TurnReader {
  private:
   std::int64_t number();
 
-  const Tokens numbers_;
+  const TokenSource numbers_;
   const std::int64_t tokens_;
   const std::string name_;
   std::int64_t at_ = 0, begin_ = 0;

@@ -79,7 +79,7 @@ Linear make_head(const Params& p, const DecoderConfig& c, const Embedding& token
 
 DecoderConfig validated(const DecoderConfig& config) {
   config.validate();
-  return config.settled();
+  return config.with_defaults();
 }
 
 Tensor scaled(const Tensor& x, double by) { return by == 1 ? x : x * by; }

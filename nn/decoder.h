@@ -57,7 +57,7 @@ struct Block {
 // Dropout is behind the embedding, on the weights of attention, and on what is added to the
 // residual stream.
 struct Decoder {
-  DecoderConfig config;  // settled
+  DecoderConfig config;  // with_defaults()
   Embedding wte, wpe;    // wpe is absent unless positions are learned
   NgramEmbedding ngrams;
   std::vector<Block> h;

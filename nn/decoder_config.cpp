@@ -101,7 +101,7 @@ Positions DecoderConfig::position_kind() const {
 }
 NormKind DecoderConfig::norm_kind() const { return norm.value_or(defaults_of(arch).norm); }
 
-DecoderConfig DecoderConfig::settled() const {
+DecoderConfig DecoderConfig::with_defaults() const {
   DecoderConfig c = *this;
   c.bias = with_bias(), c.qkv_bias = with_qkv_bias();
   c.activation = activation_kind(), c.gated = with_gate(), c.n_inner = inner();

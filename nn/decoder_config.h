@@ -119,7 +119,7 @@ struct DecoderConfig {
   }
   bool operator==(const DecoderConfig&) const = default;
   // The same model with a value for each member, and without a window that hides nothing.
-  DecoderConfig settled() const;
+  DecoderConfig with_defaults() const;
   // True if a block has the window.
   bool slides(int block) const;
   // The options for the scores of a block's attention.

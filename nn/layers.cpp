@@ -1,6 +1,6 @@
 #include "tapegrad/nn/layers.h"
 
-#include "tapegrad/autograd/quantized/quantized_products.h"
+#include "tapegrad/autograd/quantized/internal/quantized_products.h"
 
 namespace tapegrad::nn {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "tapegrad/base/text/name_pattern.h"
+#include "tapegrad/base/text/internal/name_pattern.h"
 
 namespace tapegrad::nn {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {

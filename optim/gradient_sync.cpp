@@ -1,8 +1,8 @@
 #include "tapegrad/optim/gradient_sync.h"
 
-#include "tapegrad/autograd/finite.h"
+#include "tapegrad/autograd/internal/finite.h"
+#include "tapegrad/optim/internal/shared_gradient_sync.h"
 #include "tapegrad/optim/optimizer_state.h"
-#include "tapegrad/optim/shared_gradient_sync.h"
 
 namespace tapegrad::optim {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad::optim {
 

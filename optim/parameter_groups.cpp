@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
-#include "tapegrad/base/number_rules.h"
-#include "tapegrad/base/text/name_pattern.h"
-#include "tapegrad/base/text/number_text.h"
-#include "tapegrad/optim/shares.h"
+#include "tapegrad/base/internal/number_rules.h"
+#include "tapegrad/base/text/internal/name_pattern.h"
+#include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/optim/internal/shares.h"
 
 namespace tapegrad::optim {
 namespace {

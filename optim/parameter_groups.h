@@ -33,8 +33,8 @@ struct ParameterGroups {
 bool leaves_parameters(const Optimizer& optimizer);
 
 // How groups are made. A rule is a text "PATTERN=X" for the parameters that PATTERN names, as in
-// "wte*=0.5" (base/text/name_pattern.h) or, by their kind, "matrices=X" (two dimensions or more)
-// and "vectors=X" (fewer). Of rules that name the same parameter, the last one counts.
+// "wte*=0.5" (base/text/internal/name_pattern.h) or, by their kind, "matrices=X" (two dimensions or
+// more) and "vectors=X" (fewer). Of rules that name the same parameter, the last one counts.
 struct GroupRules {
   OptimizerId optimizer = {};
   OptimizerSettings settings = {};

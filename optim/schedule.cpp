@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad::optim {
 

@@ -1,4 +1,4 @@
-#include "tapegrad/optim/shared_gradient_sync.h"
+#include "tapegrad/optim/internal/shared_gradient_sync.h"
 
 #include <algorithm>
 #include <cmath>

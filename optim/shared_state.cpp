@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "tapegrad/autograd/finite.h"
+#include "tapegrad/autograd/internal/finite.h"
 #include "tapegrad/autograd/tensor/stored_type.h"
-#include "tapegrad/optim/shared_gradient_sync.h"
+#include "tapegrad/optim/internal/shared_gradient_sync.h"
 
 namespace tapegrad::optim {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/optim/shares.h"
+#include "tapegrad/optim/internal/shares.h"
 
 #include <algorithm>
 #include <numeric>

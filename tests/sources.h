@@ -17,9 +17,13 @@ inline const std::string kTutorial = "docs/tutorial/programs";
 inline const std::vector<std::string> kLibraryAndPrograms = {
     "base", "comm", "autograd", "nn", "optim", "data", "arrays", "run", "apps", kTutorial};
 
+// The folder of a path. Internal headers count as files of the folder above theirs.
 inline std::string folder_of(const std::string& path) {
   const auto slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash);
+  std::string folder = slash == std::string::npos ? "" : path.substr(0, slash);
+  constexpr std::string_view kInternal = "/internal";
+  if (folder.ends_with(kInternal)) folder.resize(folder.size() - kInternal.size());
+  return folder;
 }
 
 // The text, without comments, of every .h and .cpp file in the given folders of this source tree,

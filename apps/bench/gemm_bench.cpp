@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "tapegrad/autograd/gemm/timed_gemm.h"
-#include "tapegrad/base/median.h"
+#include "tapegrad/base/internal/median.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::bench {

@@ -9,8 +9,8 @@
 
 #include "tapegrad/apps/bench/generate_ops.h"
 #include "tapegrad/autograd/quantized/read_rate.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/median.h"
+#include "tapegrad/base/internal/median.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/text/words.h"

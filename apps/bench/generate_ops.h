@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/profile.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/nn/generation/generation.h"
 
 namespace tapegrad::bench {

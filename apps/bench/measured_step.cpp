@@ -4,7 +4,7 @@
 
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/stopwatch.h"
-#include "tapegrad/run/train/measured_steps.h"
+#include "tapegrad/run/train/internal/measured_steps.h"
 
 namespace tapegrad::bench {
 namespace {

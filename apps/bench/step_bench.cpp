@@ -6,8 +6,8 @@
 
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/median.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/internal/median.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/options/options.h"
@@ -46,10 +46,8 @@ Trial trial_of(const BenchCase& c, const BenchOptions& o) {
   return {c.model,
           c.B,
           c.T,
-          {.recompute = o.recompute,
-           .precision = o.dtype,
-           .optimizer = {.optimizer = o.optimizer},
-           .documents = o.documents}};
+          {.recompute = o.recompute, .precision = o.dtype, .optimizer = {.optimizer = o.optimizer}},
+          o.documents};
 }
 
 void print_row(const std::string& name, std::int64_t calls, double seconds, double flops,

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "tapegrad/base/stopwatch.h"
-#include "tapegrad/run/train/updater.h"
+#include "tapegrad/run/train/internal/updater.h"
 
 namespace tapegrad::bench {
 namespace {
@@ -46,9 +46,10 @@ class TimedGradientSync : public optim::GradientSync {
 
 }  // namespace
 
-Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialOptions& options)
+Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const run::StepOptions& options,
+             std::optional<DocumentLengths> documents)
     : dropout_(1337, options.dropout),
-      documents_(options.documents),
+      documents_(documents),
       params_(options.params ? options.params() : nn::Params(rng_, DType::f32, options.precision)),
       gpt_(make_gpt(config, options)),
       inputs_(rows(B, T)),
@@ -57,13 +58,13 @@ Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialO
             .batches = dropout_,
             .objective = run::objective_of(
                 [this, loss = options.loss] {
-                  return run::Loss(loss ? loss(gpt_, inputs_, targets_, &dropout_)
+                  return run::Loss(loss ? loss(gpt_, nullptr, inputs_, targets_, &dropout_)
                                         : gpt_.loss(inputs_, targets_, &dropout_));
                 },
                 {})},
       sync_(optim::make_gradient_sync(params_.parameters(), options.optimizer)) {}
 
-nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const TrialOptions& options) {
+nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const run::StepOptions& options) {
   nn::DecoderBuildOptions how = options.tuning.build_options(options.recompute);
   (options.params ? how.new_adapters : how.gpt2_weights) = &rng_;
   return nn::make_decoder(params_, config, how);

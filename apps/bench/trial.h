@@ -1,11 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/optim/gradient_sync.h"
-#include "tapegrad/run/options/tuning.h"
+#include "tapegrad/run/plan/step_options.h"
 #include "tapegrad/run/train/train.h"
 
 namespace tapegrad::bench {
@@ -15,27 +14,13 @@ struct DocumentLengths {
   std::int64_t least, most;
 };
 
-struct TrialOptions {
-  bool recompute = false;  // see nn::Decoder
-  Precision precision = Precision::full;
-  Rng::Kind dropout = Rng::Kind::philox;
-  run::TuningOptions tuning = {};
-  optim::GroupRules optimizer = {};
-  std::optional<DocumentLengths> documents = {};  // [a sequence is one document]
-  // Makes the parameters of a model that exists, as those of a run with tuning.weights; otherwise
-  // they are drawn.
-  std::function<nn::Params()> params = {};
-  // The loss of a batch; without it, that of a text.
-  std::function<Tensor(const nn::Decoder&, const nn::TokenRows&, const Tensor& targets,
-                       Rng* dropout)>
-      loss = {};
-};
-
 // A GPT in training on random tokens: what a step costs, without a text to learn.
 class Trial {
  public:
-  // Batches of B sequences of T tokens.
-  Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialOptions& options = {});
+  // Batches of B sequences of T tokens; a sequence is one document, unless `documents` says how
+  // long those are that stand side by side in it.
+  Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const run::StepOptions& options = {},
+        std::optional<DocumentLengths> documents = {});
 
   Trial(const Trial&) = delete;  // its task refers to it
   Trial& operator=(const Trial&) = delete;
@@ -51,7 +36,7 @@ class Trial {
   const optim::ParameterGroups& groups() const { return sync_->groups(); }
 
  private:
-  nn::Decoder make_gpt(const nn::DecoderConfig& config, const TrialOptions& options);
+  nn::Decoder make_gpt(const nn::DecoderConfig& config, const run::StepOptions& options);
   Tensor tokens(int64_t B, int64_t T);
   nn::TokenRows rows(int64_t B, int64_t T);
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tapegrad/apps/chart/chart_axis.h"
-#include "tapegrad/base/text/markup.h"
+#include "tapegrad/base/text/internal/markup.h"
 
 namespace tapegrad::charts {
 namespace {

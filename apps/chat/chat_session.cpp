@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "tapegrad/apps/sample/sampling_options.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/data/chat/render_chat.h"
 #include "tapegrad/run/models/chat_template_of.h"

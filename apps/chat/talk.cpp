@@ -12,7 +12,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 
 namespace tapegrad::chat {
 namespace {

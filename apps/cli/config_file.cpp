@@ -7,9 +7,9 @@
 
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/text/number_text.h"
-#include "tapegrad/run/folder/config_json.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/run/folder/internal/config_json.h"
 
 namespace tapegrad::cli {
 namespace {

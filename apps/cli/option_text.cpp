@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::cli {
 namespace {

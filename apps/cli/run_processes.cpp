@@ -10,7 +10,7 @@
 
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/terminal.h"
 

@@ -11,7 +11,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/options/options.h"
 

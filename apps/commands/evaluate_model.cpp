@@ -7,8 +7,8 @@
 #include "tapegrad/apps/evaluate/text_program.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/text/page_path.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/text/internal/page_path.h"
 
 namespace tapegrad {
 namespace {

@@ -6,7 +6,7 @@
 #include "tapegrad/apps/inspect/views.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"

@@ -9,7 +9,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/json_mask.h"
 #include "tapegrad/run/models/model.h"

@@ -8,7 +8,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/seq2seq/line_translator.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 
 namespace tapegrad {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/data/jinja/internal/characters.h"
 #include "tapegrad/nn/generation/log_probabilities.h"
 
 namespace tapegrad::evaluation {

@@ -7,7 +7,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/evaluate/items/metrics.h"
 #include "tapegrad/apps/events/tables.h"
-#include "tapegrad/base/text/markup.h"
+#include "tapegrad/base/text/internal/markup.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/base/text/words.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/evaluation/evaluate.h"
 

@@ -11,7 +11,7 @@
 #include "tapegrad/apps/evaluate/task_table.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/corpus/chat/chat_text.h"

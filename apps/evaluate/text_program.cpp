@@ -90,7 +90,7 @@ std::optional<Evaluation> run_text(const EvaluateOptions& o, run::OpenedModel op
         text.chat ? "conversations are kept apart in it"
                   : "documents are kept apart in it without --no-isolate-documents");
   const auto evaluated_text = [&] {
-    data::Tokens tokens = run::tokens_of(text, model.tokenizer, o.separator);
+    data::TokenSource tokens = run::tokens_of(text, model.tokenizer, o.separator);
     if (isolates) tokens = run::isolated(tokens, model.tokenizer);
     return sampling::evaluate_text(model, tokens, windows);
   };

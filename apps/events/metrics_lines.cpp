@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "tapegrad/base/text/line_splitter.h"
+#include "tapegrad/base/text/internal/line_splitter.h"
 
 namespace tapegrad::events {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::events {
 

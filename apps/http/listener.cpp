@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "tapegrad/base/blocked_signals.h"
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/internal/blocked_signals.h"
 
 namespace tapegrad::http {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::http {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tapegrad/apps/inspect/inside.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::inspect {
 

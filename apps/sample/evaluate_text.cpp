@@ -35,7 +35,7 @@ std::optional<Evaluated> timed(run::WindowOptions options, const LossOf& loss_of
 
 }  // namespace
 
-std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,
+std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::TokenSource& tokens,
                                        run::WindowOptions options) {
   return timed(std::move(options), [&](const run::WindowOptions& windows) {
     return run::loss_of_tokens(model.gpt, model.tokenizer, tokens, windows);

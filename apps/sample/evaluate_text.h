@@ -16,7 +16,7 @@ struct Evaluated {
 };
 
 // Shows progress on a terminal. Nothing if a signal comes before anything was seen.
-std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,
+std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::TokenSource& tokens,
                                        run::WindowOptions options);
 // The validation part of conversations.
 std::optional<Evaluated> evaluate_chat(const run::TextModel& model, const run::ChatData& chat,

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::sampling {

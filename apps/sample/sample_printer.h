@@ -8,7 +8,7 @@
 
 #include "tapegrad/apps/sample/made_text.h"
 #include "tapegrad/apps/sample/sample_options.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/run/models/model.h"
 

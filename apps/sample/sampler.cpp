@@ -6,7 +6,7 @@
 #include "tapegrad/apps/sample/line_editor.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 
 namespace tapegrad::sampling {
 namespace {

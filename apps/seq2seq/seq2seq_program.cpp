@@ -32,9 +32,9 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
     batch.target = std::max(batch.target, static_cast<std::int64_t>(pair.target.size()) + 1);
   }
   return run::estimate_memory(o.model, batch,
-                              {.stored_masks = o.random.one_generator(),
-                               .precision = o.optimizer.precision(),
-                               .optimizer = o.optimizer.rules()});
+                              {.step = {.precision = o.optimizer.precision(),
+                                        .dropout = o.random.rng,
+                                        .optimizer = o.optimizer.rules()}});
 }
 
 nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng) {

@@ -63,7 +63,16 @@ class Endpoints : public http::Handler {
  private:
   struct Endpoint;
   class PostedReply;
-  struct Read;
+  // A reading thread's input and its result.
+  struct Read {
+    const Endpoint& endpoint;
+    Asked asked;
+    std::string body;
+    Engine::Clock::time_point begin;
+    std::optional<http::Response> response = {};
+    std::unique_ptr<Job> job = {};   // without a response
+    std::atomic<bool> left = false;  // nobody waits for it
+  };
   // A request that is to be read, or that the engine works on.
   struct Pending {
     std::shared_ptr<http::Connection> connection;
@@ -92,6 +101,7 @@ class Endpoints : public http::Handler {
   WorkThread& lane_of(const Endpoint& endpoint, const std::string& body);
   void end_reading(Engine::Id id, Read& made);
   EngineState state() const;
+  std::unique_ptr<Reply> reply_to(Engine::Id id);
   void send(Engine::Id id, http::Response response, const Usage& usage);
   void event(Engine::Id id, std::string data);
   void end_stream(Engine::Id id, int status, const Usage& usage);

@@ -5,7 +5,7 @@
 
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 
 namespace tapegrad::serve {
 namespace {

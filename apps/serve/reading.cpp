@@ -6,14 +6,13 @@
 #include "tapegrad/apps/serve/endpoints.h"
 #include "tapegrad/base/terminal.h"
 
-// From a request with a body to its answer: a reading thread makes a job of it, or an answer; the
-// engine's thread makes the answer to a job; the listener's sends it.
+// From a request with a body to its job: a reading thread makes a job of it, or an answer; the
+// engine's thread makes the answer to a job; the listener's sends it (replies.cpp).
 
 namespace tapegrad::serve {
 namespace {
 
 constexpr int kJsonDepth = 64;
-constexpr int kClientLeft = 499;                       // as nginx logs it
 constexpr std::size_t kLarge = std::size_t{64} << 10;  // bytes of a body
 
 Json parse_body(const std::string& body) {
@@ -33,47 +32,6 @@ Refusal queue_is_full(std::int64_t seconds) {
 }
 
 }  // namespace
-
-// The reply that jobs get: it passes everything on to the listener's thread.
-class Endpoints::PostedReply : public Reply {
- public:
-  PostedReply(Endpoints& endpoints, Engine::Id id) : endpoints_(endpoints), id_(id) {}
-  void send(http::Response response, const Usage& usage) override {
-    post([response = std::move(response), usage](Endpoints& e, Engine::Id id) mutable {
-      e.send(id, std::move(response), usage);
-    });
-  }
-  void event(std::string data) override {
-    post([data = std::move(data)](Endpoints& e, Engine::Id id) mutable {
-      e.event(id, std::move(data));
-    });
-  }
-  void end(int status, const Usage& usage) override {
-    post([status, usage](Endpoints& e, Engine::Id id) { e.end_stream(id, status, usage); });
-  }
-
- private:
-  template <class Call>
-  void post(Call call) {
-    endpoints_.listener_.run([&endpoints = endpoints_, id = id_, call = std::move(call)]() mutable {
-      call(endpoints, id);
-    });
-  }
-
-  Endpoints& endpoints_;
-  const Engine::Id id_;
-};
-
-// A reading thread's input and its result.
-struct Endpoints::Read {
-  const Endpoint& endpoint;
-  Asked asked;
-  std::string body;
-  Engine::Clock::time_point begin;
-  std::optional<http::Response> response = {};
-  std::unique_ptr<Job> job = {};   // without a response
-  std::atomic<bool> left = false;  // nobody waits for it
-};
 
 WorkThread& Endpoints::lane_of(const Endpoint& endpoint, const std::string& body) {
   return *reading_threads_[body.size() > kLarge ? 2 : endpoint.renders ? 1 : 0];
@@ -98,7 +56,7 @@ std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const htt
   const Asked asked{.model = model_,
                     .id = visit.id,
                     .new_seed = rng_.next32(),
-                    .reply = [this, id] { return std::make_unique<PostedReply>(*this, id); },
+                    .reply = [this, id] { return reply_to(id); },
                     .ignored = std::make_shared<IgnoredFields>(options_.strict),
                     .look = {}};
   const std::shared_ptr<Read> made(new Read{endpoint, asked, request.body, visit.begin});
@@ -173,61 +131,6 @@ EngineState Endpoints::state() const {
   state.waiting += reading_;
   state.refused += refused_;
   return state;
-}
-
-http::Headers Endpoints::Pending::headers() const {
-  http::Headers headers = {{"X-Request-Id", visit.id}};
-  if (!ignored.empty()) headers.emplace_back("X-Tapegrad-Ignored", ignored);
-  return headers;
-}
-
-Endpoints::Pending Endpoints::take(std::map<Engine::Id, Pending>::iterator place) {
-  Pending pending = std::move(place->second);
-  waiting_.erase(pending.connection.get());
-  pending_.erase(place);
-  return pending;
-}
-
-void Endpoints::send(Engine::Id id, http::Response response, const Usage& usage) {
-  const auto place = pending_.find(id);
-  if (place == pending_.end()) return;
-  Pending pending = take(place);
-  if (log_.keeps_texts()) pending.visit.answer = response.body;
-  log_.write(pending.visit, response.status, usage);
-  const http::Headers about = pending.headers();
-  response.headers.insert(response.headers.end(), about.begin(), about.end());
-  pending.connection->send(std::move(response));
-}
-
-void Endpoints::event(Engine::Id id, std::string data) {
-  const auto place = pending_.find(id);
-  if (place == pending_.end()) return;
-  Pending& pending = place->second;
-  if (!std::exchange(pending.streams, true)) {
-    pending.connection->begin_events(pending.headers());
-  }
-  if (log_.keeps_texts()) pending.visit.answer += data;
-  pending.connection->send_event(std::make_shared<const std::string>(std::move(data)));
-}
-
-void Endpoints::end_stream(Engine::Id id, int status, const Usage& usage) {
-  const auto place = pending_.find(id);
-  if (place == pending_.end()) return;
-  const Pending pending = take(place);
-  log_.write(pending.visit, status, usage);
-  pending.connection->end_events();
-}
-
-void Endpoints::ended(http::Connection* connection) {
-  const auto waiting = waiting_.find(connection);
-  if (waiting == waiting_.end()) return;
-  const Engine::Id id = waiting->second;
-  const Pending pending = take(pending_.find(id));
-  pending.read->left = true;
-  const auto drops = [id](const auto& lane) { return lane->cancel(id); };
-  if (std::ranges::any_of(reading_threads_, drops)) --reading_;
-  engine_.cancel(id);
-  log_.write(pending.visit, kClientLeft);
 }
 
 }  // namespace tapegrad::serve

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tapegrad/base/blocked_signals.h"
+#include "tapegrad/base/internal/blocked_signals.h"
 
 namespace tapegrad::serve {
 namespace {

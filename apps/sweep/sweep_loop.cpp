@@ -20,7 +20,7 @@
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/run/folder/config.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 
 namespace tapegrad::sweep {

@@ -7,7 +7,7 @@
 #include "tapegrad/apps/events/metrics_lines.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/run/folder/file_names.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 
 namespace tapegrad::sweep {
 namespace {

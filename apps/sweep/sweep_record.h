@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tapegrad/apps/sweep/varied_options.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::sweep {
 

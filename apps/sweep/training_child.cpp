@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 
 namespace tapegrad::sweep {
 namespace {

@@ -10,7 +10,7 @@
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/random.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::sweep {
 namespace {

@@ -4,7 +4,7 @@
 #include "tapegrad/apps/tokenizer/open_tokenizer.h"
 #include "tapegrad/apps/tokenizer/tokenized_text.h"
 #include "tapegrad/apps/tokenizer/tokenizer_programs.h"
-#include "tapegrad/base/text/page_path.h"
+#include "tapegrad/base/text/internal/page_path.h"
 
 namespace tapegrad::tokenizers {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "tapegrad/apps/tokenizer/tokenized_text.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/markup.h"
+#include "tapegrad/base/text/internal/markup.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/base/text/words.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/apps/inspect/token_text.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/words.h"
 
 namespace tapegrad::tokenizers {

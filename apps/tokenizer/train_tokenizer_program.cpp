@@ -7,17 +7,17 @@
 #include "tapegrad/apps/tokenizer/tokenizer_words.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/document_stream.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
-#include "tapegrad/data/tokenize/end_tokens_file.h"
+#include "tapegrad/data/tokenize/internal/end_tokens_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/data/tokenize/train/train_tokenizer.h"
 #include "tapegrad/run/corpus/text.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 
 namespace tapegrad::tokenizers {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tapegrad/apps/train/init_from.h"
+#include "tapegrad/apps/train/plan/init_from.h"
 #include "tapegrad/run/models/tensor_views.h"
 
 namespace tapegrad::gpt {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "tapegrad/apps/train/plan.h"
-#include "tapegrad/run/train/objectives/decoder_objective.h"
+#include "tapegrad/apps/train/plan/plan.h"
+#include "tapegrad/run/train/objectives/internal/decoder_objective.h"
 
 namespace tapegrad::gpt {
 

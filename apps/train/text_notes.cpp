@@ -49,7 +49,7 @@ void print_note_of_size(const run::TextOptions& o, std::uint64_t seed,
 
 void print_notes(const run::TextOptions& o, std::uint64_t seed, const run::LearntText& learnt) {
   print_note_of_size(o, seed, learnt);
-  const data::Tokens& train = learnt.data.train;
+  const data::TokenSource& train = learnt.data.train;
   if (!train.isolated_by() || data::has_documents(train, *train.isolated_by())) return;
   print_error(fmt::format(
       "note: {} is a single document, so that --isolate-documents keeps nothing apart. --separator "
@@ -61,7 +61,7 @@ std::string text_name(const run::Text& text) {
   return text.identity.name + (text.val ? " and, to validate, " + text.val->identity.name : "");
 }
 
-std::string amount(const data::Tokens& tokens, std::int64_t documents) {
+std::string amount(const data::TokenSource& tokens, std::int64_t documents) {
   const std::string text = counted(tokens.size(), "token");
   return documents == 0 ? text : fmt::format("{} of {}", text, counted(documents, "document"));
 }

@@ -15,6 +15,6 @@ void print_notes(const run::TextOptions& options, std::uint64_t seed,
 // For people: "corpus.txt and, to validate, letters/"
 std::string text_name(const run::Text& text);
 // "9,000 tokens of 12 documents"
-std::string amount(const data::Tokens& tokens, std::int64_t documents);
+std::string amount(const data::TokenSource& tokens, std::int64_t documents);
 
 }  // namespace tapegrad::gpt

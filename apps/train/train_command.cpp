@@ -6,10 +6,10 @@
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/cli/training/training_call.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
-#include "tapegrad/apps/train/facts.h"
-#include "tapegrad/apps/train/init_from.h"
-#include "tapegrad/apps/train/presets.h"
-#include "tapegrad/apps/train/print_plan.h"
+#include "tapegrad/apps/train/plan/facts.h"
+#include "tapegrad/apps/train/plan/init_from.h"
+#include "tapegrad/apps/train/plan/presets.h"
+#include "tapegrad/apps/train/plan/print_plan.h"
 #include "tapegrad/apps/train/text_notes.h"
 #include "tapegrad/apps/train/train_program.h"
 #include "tapegrad/base/interrupt.h"
@@ -55,7 +55,7 @@ int print_evaluation(const run::FolderOptions& folder, const std::string& final_
         "answers are");
   }
   if (text.chat) return print_chat_evaluation(stored, model, text, *limit);
-  data::Tokens val =
+  data::TokenSource val =
       text.tokens ? run::tokens_of(text, model.tokenizer, "")
                   : run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
                                   stored.text.block_size)

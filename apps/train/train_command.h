@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tapegrad/apps/cli/training/call_arguments.h"
-#include "tapegrad/apps/train/plan.h"
+#include "tapegrad/apps/train/plan/plan.h"
 
 namespace tapegrad::gpt {
 

@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/train/facts.h"
-#include "tapegrad/apps/train/init_from.h"
 #include "tapegrad/apps/train/objectives.h"
+#include "tapegrad/apps/train/plan/facts.h"
+#include "tapegrad/apps/train/plan/init_from.h"
 #include "tapegrad/apps/train/text_notes.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"

@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "tapegrad/apps/train/init_from.h"
-#include "tapegrad/apps/train/plan.h"
+#include "tapegrad/apps/train/plan/init_from.h"
+#include "tapegrad/apps/train/plan/plan.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/train/objectives/decoder_training.h"
+#include "tapegrad/run/train/objectives/internal/decoder_training.h"
 #include "tapegrad/run/train/train.h"
 
 namespace tapegrad::gpt {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::watch {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/text/line_splitter.h"
+#include "tapegrad/base/text/internal/line_splitter.h"
 
 namespace tapegrad::watch {
 

@@ -5,8 +5,8 @@
 
 #include "tapegrad/apps/watch/page_files.h"
 #include "tapegrad/apps/watch/report/report_html.h"
-#include "tapegrad/base/text/cut_text.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/cut_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/base/version.h"
 
 namespace tapegrad::watch {

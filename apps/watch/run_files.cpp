@@ -5,10 +5,10 @@
 #include <system_error>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/run/folder/config_json.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/config_json.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
+#include "tapegrad/run/folder/internal/session.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/folder/session.h"
 
 namespace tapegrad::watch {
 namespace {

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad::watch {

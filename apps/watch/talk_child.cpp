@@ -4,8 +4,8 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::watch {
 namespace {

@@ -1,6 +1,6 @@
 #include <functional>
 
-#include "tapegrad/autograd/check/op_cases.h"
+#include "tapegrad/autograd/check/internal/op_cases.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {

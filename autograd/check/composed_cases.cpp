@@ -1,7 +1,7 @@
-#include "tapegrad/autograd/check/op_cases.h"
+#include "tapegrad/autograd/check/internal/op_cases.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
-#include "tapegrad/autograd/ops/cumprod.h"
+#include "tapegrad/autograd/ops/internal/cumprod.h"
 
 namespace tapegrad {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tapegrad/autograd/step.h"
+#include "tapegrad/autograd/internal/step.h"
 #include "tapegrad/base/random.h"
 
 namespace tapegrad {

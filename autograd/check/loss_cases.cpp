@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/check/op_cases.h"
+#include "tapegrad/autograd/check/internal/op_cases.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/head_ops.h"
 

@@ -1,7 +1,7 @@
-#include "tapegrad/autograd/check/op_cases.h"
+#include "tapegrad/autograd/check/internal/op_cases.h"
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/factor_products.h"
+#include "tapegrad/autograd/ops/internal/factor_products.h"
 
 namespace tapegrad {
 namespace {

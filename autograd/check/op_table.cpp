@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "tapegrad/autograd/internal/step.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/step.h"
 
 namespace tapegrad {
 namespace {

@@ -1,10 +1,10 @@
 #include <utility>
 
-#include "tapegrad/autograd/check/op_cases.h"
+#include "tapegrad/autograd/check/internal/op_cases.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/head_ops.h"
+#include "tapegrad/autograd/quantized/internal/quantized_products.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
-#include "tapegrad/autograd/quantized/quantized_products.h"
 
 namespace tapegrad {
 namespace {

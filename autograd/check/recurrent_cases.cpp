@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/check/op_cases.h"
+#include "tapegrad/autograd/check/internal/op_cases.h"
 #include "tapegrad/autograd/ops/recurrent_ops.h"
 
 namespace tapegrad {

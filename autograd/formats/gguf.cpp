@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "tapegrad/autograd/formats/gguf_layout.h"
+#include "tapegrad/autograd/formats/internal/gguf_layout.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 
 namespace tapegrad {

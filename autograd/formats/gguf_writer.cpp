@@ -2,8 +2,8 @@
 #include <set>
 
 #include "tapegrad/autograd/formats/gguf.h"
-#include "tapegrad/autograd/formats/gguf_layout.h"
-#include "tapegrad/autograd/tensor/write_stored.h"
+#include "tapegrad/autograd/formats/internal/gguf_layout.h"
+#include "tapegrad/autograd/tensor/internal/write_stored.h"
 
 namespace tapegrad {
 namespace {

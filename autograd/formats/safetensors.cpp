@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/formats/safetensors_header.h"
+#include "tapegrad/autograd/formats/internal/safetensors_header.h"
+#include "tapegrad/autograd/tensor/internal/write_stored.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/autograd/tensor/write_stored.h"
 
 namespace tapegrad {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/formats/safetensors_header.h"
+#include "tapegrad/autograd/formats/internal/safetensors_header.h"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/autograd/tensor/stored_type.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <atomic>
 
-#include "tapegrad/autograd/gemm/library.h"
-#include "tapegrad/autograd/gemm/processor.h"
-#include "tapegrad/autograd/gemm/product_trial.h"
+#include "tapegrad/autograd/gemm/internal/library.h"
+#include "tapegrad/autograd/gemm/internal/processor.h"
+#include "tapegrad/autograd/gemm/internal/product_trial.h"
 #include "tapegrad/base/error.h"
 
 namespace tapegrad {

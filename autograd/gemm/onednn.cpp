@@ -1,6 +1,6 @@
 // Products of bf16 and f32 by oneDNN. A build that does not find oneDNN leaves it out.
 
-#include "tapegrad/autograd/gemm/library.h"
+#include "tapegrad/autograd/gemm/internal/library.h"
 #include "tapegrad/base/error.h"
 
 #ifdef TAPEGRAD_ONEDNN

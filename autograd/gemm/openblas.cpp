@@ -5,8 +5,8 @@
 #include <mutex>
 #include <sstream>
 
-#include "tapegrad/autograd/gemm/library.h"
-#include "tapegrad/autograd/gemm/openblas_library.h"
+#include "tapegrad/autograd/gemm/internal/library.h"
+#include "tapegrad/autograd/gemm/internal/openblas_library.h"
 #include "tapegrad/base/error.h"
 
 namespace tapegrad {

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/gemm/openblas_library.h"
+#include "tapegrad/autograd/gemm/internal/openblas_library.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "tapegrad/autograd/gemm/library.h"
+#include "tapegrad/autograd/gemm/internal/library.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/parallel.h"

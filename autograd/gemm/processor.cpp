@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/gemm/processor.h"
+#include "tapegrad/autograd/gemm/internal/processor.h"
 
 #include <algorithm>
 #include <chrono>

@@ -4,7 +4,7 @@
 
 #include "tapegrad/autograd/gemm/timed_gemm.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/median.h"
+#include "tapegrad/base/internal/median.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"
 

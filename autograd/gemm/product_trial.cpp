@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/gemm/product_trial.h"
+#include "tapegrad/autograd/gemm/internal/product_trial.h"
 
 #include <fmt/ranges.h>
 

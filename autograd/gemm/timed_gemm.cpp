@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "tapegrad/autograd/gemm/library.h"
+#include "tapegrad/autograd/gemm/internal/library.h"
 #include "tapegrad/base/random.h"
 
 namespace tapegrad {

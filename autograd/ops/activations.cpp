@@ -1,11 +1,11 @@
 // Forms of relu with a dip below 0, whose derivatives are one factor of dy: what comes in may be
 // infinite, and the derivative negative.
 
-#include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/kernels/wide_math.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
+#include "tapegrad/autograd/kernels/internal/wide_math.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
-#include "tapegrad/autograd/ops/factor_products.h"
-#include "tapegrad/autograd/ops/unary.h"
+#include "tapegrad/autograd/ops/internal/factor_products.h"
+#include "tapegrad/autograd/ops/internal/unary.h"
 
 namespace tapegrad {
 namespace {

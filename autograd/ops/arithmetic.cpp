@@ -1,9 +1,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops/factor_products.h"
-#include "tapegrad/autograd/ops/unary.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
+#include "tapegrad/autograd/ops/internal/factor_products.h"
+#include "tapegrad/autograd/ops/internal/unary.h"
 
 namespace tapegrad {
 namespace {

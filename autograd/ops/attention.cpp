@@ -2,11 +2,11 @@
 #include <array>
 
 #include "tapegrad/autograd/cached_attention.h"
-#include "tapegrad/autograd/kernels/attention_backward.h"
-#include "tapegrad/autograd/kernels/attention_forward.h"
-#include "tapegrad/autograd/ops/attention_checks.h"
-#include "tapegrad/autograd/ops/fused.h"
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/autograd/kernels/internal/attention_backward.h"
+#include "tapegrad/autograd/kernels/internal/attention_forward.h"
+#include "tapegrad/autograd/ops/internal/attention_checks.h"
+#include "tapegrad/autograd/ops/internal/fused.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad {
 namespace {

@@ -1,8 +1,8 @@
-#include "tapegrad/autograd/ops/attention_checks.h"
+#include "tapegrad/autograd/ops/internal/attention_checks.h"
 
 #include <cmath>
 
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad {
 

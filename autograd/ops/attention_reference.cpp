@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "tapegrad/autograd/ops/attention_checks.h"
+#include "tapegrad/autograd/ops/internal/attention_checks.h"
 #include "tapegrad/autograd/tape.h"
 
 namespace tapegrad {

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "tapegrad/autograd/kernels/elementwise.h"
-#include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
 #include "tapegrad/autograd/ops/image_ops.h"
+#include "tapegrad/autograd/ops/internal/fused.h"
 #include "tapegrad/autograd/tensor/tracked.h"
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad {
 namespace {

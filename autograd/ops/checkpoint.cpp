@@ -1,5 +1,5 @@
+#include "tapegrad/autograd/internal/recomputation.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/recomputation.h"
 
 namespace tapegrad {
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "tapegrad/autograd/kernels/elementwise.h"
-#include "tapegrad/autograd/kernels/loss_rows.h"
+#include "tapegrad/autograd/kernels/internal/loss_rows.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/autograd/tensor/tracked.h"
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad {
 namespace {

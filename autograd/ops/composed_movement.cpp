@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tapegrad/autograd/kernels/axis.h"
+#include "tapegrad/autograd/kernels/internal/axis.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/ids.h"
+#include "tapegrad/autograd/ops/internal/ids.h"
 
 namespace tapegrad {
 namespace {

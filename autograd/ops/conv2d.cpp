@@ -2,8 +2,8 @@
 #include <string_view>
 
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/ops/conv2d_kernels.h"
 #include "tapegrad/autograd/ops/image_ops.h"
+#include "tapegrad/autograd/ops/internal/conv2d_kernels.h"
 
 namespace tapegrad {
 namespace {

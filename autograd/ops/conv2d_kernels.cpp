@@ -1,12 +1,12 @@
-#include "tapegrad/autograd/ops/conv2d_kernels.h"
+#include "tapegrad/autograd/ops/internal/conv2d_kernels.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
-#include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops/conv2d_columns.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
+#include "tapegrad/autograd/ops/internal/conv2d_columns.h"
 
 namespace tapegrad {
 namespace {

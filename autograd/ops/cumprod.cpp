@@ -1,17 +1,17 @@
 // Products along lines of numbers, and their derivatives of every order, in which no product of
 // some factors leaves the range: see products_along in cumprod.h.
 
-#include "tapegrad/autograd/ops/cumprod.h"
+#include "tapegrad/autograd/ops/internal/cumprod.h"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/kernels/scaled.h"
+#include "tapegrad/autograd/kernels/internal/scaled.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/lines.h"
-#include "tapegrad/autograd/ops/marked_dims.h"
+#include "tapegrad/autograd/ops/internal/lines.h"
+#include "tapegrad/autograd/ops/internal/marked_dims.h"
 
 namespace tapegrad {
 namespace {

@@ -1,6 +1,6 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/lines.h"
+#include "tapegrad/autograd/ops/internal/lines.h"
 
 namespace tapegrad {
 namespace {

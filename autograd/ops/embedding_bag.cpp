@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/ops/composed_ops.h"
-#include "tapegrad/autograd/ops/ids.h"
+#include "tapegrad/autograd/ops/internal/ids.h"
 
 namespace tapegrad {
 namespace {

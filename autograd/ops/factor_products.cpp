@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/ops/factor_products.h"
+#include "tapegrad/autograd/ops/internal/factor_products.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/ops/internal/fused.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,8 +1,8 @@
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/internal/axis.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/ids.h"
+#include "tapegrad/autograd/ops/internal/ids.h"
 
 namespace tapegrad {
 namespace {

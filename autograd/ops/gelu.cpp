@@ -3,9 +3,9 @@
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
-#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/factor_products.h"
+#include "tapegrad/autograd/ops/internal/factor_products.h"
 
 namespace tapegrad {
 namespace {

@@ -1,6 +1,6 @@
+#include "tapegrad/autograd/internal/step.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/step.h"
 #include "tapegrad/autograd/tensor/tracked.h"
 
 namespace tapegrad {

@@ -2,7 +2,7 @@
 #include <limits>
 #include <vector>
 
-#include "tapegrad/autograd/kernels/axis.h"
+#include "tapegrad/autograd/kernels/internal/axis.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {

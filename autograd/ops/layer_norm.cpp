@@ -1,7 +1,7 @@
-#include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops/fused.h"
-#include "tapegrad/autograd/ops/norm_rows.h"
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
+#include "tapegrad/autograd/ops/internal/fused.h"
+#include "tapegrad/autograd/ops/internal/norm_rows.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad {
 namespace {

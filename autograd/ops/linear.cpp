@@ -1,11 +1,11 @@
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/batch_invariant.h"
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/internal/batch_invariant.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
+#include "tapegrad/autograd/quantized/internal/quantized_products.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
-#include "tapegrad/autograd/quantized/quantized_products.h"
 
 namespace tapegrad {
 namespace {

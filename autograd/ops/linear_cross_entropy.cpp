@@ -1,9 +1,9 @@
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/autograd/kernels/chunked_loss.h"
-#include "tapegrad/autograd/kernels/distillation_rows.h"
-#include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/kernels/internal/chunked_loss.h"
+#include "tapegrad/autograd/kernels/internal/distillation_rows.h"
 #include "tapegrad/autograd/ops/head_ops.h"
-#include "tapegrad/autograd/quantized/exact_products.h"
+#include "tapegrad/autograd/ops/internal/fused.h"
+#include "tapegrad/autograd/quantized/internal/exact_products.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
 
 namespace tapegrad {

@@ -1,11 +1,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "tapegrad/autograd/kernels/distillation_rows.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
-#include "tapegrad/autograd/kernels/loss_rows.h"
-#include "tapegrad/autograd/ops/fused.h"
-#include "tapegrad/autograd/ops/ids.h"
+#include "tapegrad/autograd/kernels/internal/distillation_rows.h"
+#include "tapegrad/autograd/kernels/internal/loss_rows.h"
+#include "tapegrad/autograd/ops/internal/fused.h"
+#include "tapegrad/autograd/ops/internal/ids.h"
 
 namespace tapegrad {
 namespace {

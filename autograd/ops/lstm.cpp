@@ -2,8 +2,8 @@
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
-#include "tapegrad/autograd/ops/fused.h"
-#include "tapegrad/autograd/ops/recurrent_cells.h"
+#include "tapegrad/autograd/ops/internal/fused.h"
+#include "tapegrad/autograd/ops/internal/recurrent_cells.h"
 #include "tapegrad/autograd/ops/recurrent_ops.h"
 
 namespace tapegrad {

@@ -1,6 +1,6 @@
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/batch_invariant.h"
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/internal/batch_invariant.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 

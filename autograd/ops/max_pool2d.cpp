@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/ops/conv_geometry.h"
+#include "tapegrad/autograd/ops/internal/conv_geometry.h"
 
 namespace tapegrad {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/line_scale.h"
+#include "tapegrad/autograd/ops/internal/line_scale.h"
 
 namespace tapegrad {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
-#include "tapegrad/autograd/kernels/wide_math.h"
+#include "tapegrad/autograd/kernels/internal/wide_math.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/factor_products.h"
+#include "tapegrad/autograd/ops/internal/factor_products.h"
 
 namespace tapegrad {
 namespace {

@@ -3,11 +3,11 @@
 #include <string_view>
 
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/finite.h"
-#include "tapegrad/autograd/kernels/axis.h"
+#include "tapegrad/autograd/internal/finite.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/internal/axis.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/marked_dims.h"
+#include "tapegrad/autograd/ops/internal/marked_dims.h"
 
 namespace tapegrad {
 namespace {

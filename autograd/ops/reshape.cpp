@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/internal/axis.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {

@@ -6,8 +6,8 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/attention_checks.h"
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/autograd/ops/internal/attention_checks.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad {
 namespace {

@@ -2,9 +2,9 @@
 #include <limits>
 
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
-#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/kernels/internal/axis.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/internal/axis.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {

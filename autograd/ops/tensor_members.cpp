@@ -1,7 +1,7 @@
 // The members of Tensor that tapes record.
 
+#include "tapegrad/autograd/internal/step.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/step.h"
 #include "tapegrad/autograd/tensor/tracked.h"
 
 namespace tapegrad {

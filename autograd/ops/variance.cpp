@@ -4,8 +4,8 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/line_scale.h"
-#include "tapegrad/autograd/ops/marked_dims.h"
+#include "tapegrad/autograd/ops/internal/line_scale.h"
+#include "tapegrad/autograd/ops/internal/marked_dims.h"
 
 namespace tapegrad {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/quantized/exact_products.h"
+#include "tapegrad/autograd/quantized/internal/exact_products.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tapegrad/autograd/quantized/weight_layouts.h"
+#include "tapegrad/autograd/quantized/internal/weight_layouts.h"
 #include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"

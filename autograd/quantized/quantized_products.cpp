@@ -1,16 +1,16 @@
-#include "tapegrad/autograd/quantized/quantized_products.h"
+#include "tapegrad/autograd/quantized/internal/quantized_products.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/batch_invariant.h"
+#include "tapegrad/autograd/internal/batch_invariant.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
-#include "tapegrad/autograd/quantized/exact_products.h"
+#include "tapegrad/autograd/quantized/internal/exact_products.h"
+#include "tapegrad/autograd/quantized/internal/weight_layouts.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
-#include "tapegrad/autograd/quantized/weight_layouts.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/quantized/weight_layouts.h"
+#include "tapegrad/autograd/quantized/internal/weight_layouts.h"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 #include <sys/auxv.h>
 #endif
 
-#include "tapegrad/autograd/quantized/kernels.h"
-#include "tapegrad/autograd/quantized/kernels/vector_plain.h"
+#include "tapegrad/autograd/quantized/internal/kernels.h"
+#include "tapegrad/autograd/quantized/kernels/internal/vector_plain.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::quantized {

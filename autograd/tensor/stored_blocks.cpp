@@ -1,7 +1,7 @@
 // Stored types whose elements stand in blocks: see stored_block.h.
 
-#include "tapegrad/autograd/tensor/iq4_numbers.h"
-#include "tapegrad/autograd/tensor/stored_block.h"
+#include "tapegrad/autograd/tensor/internal/iq4_numbers.h"
+#include "tapegrad/autograd/tensor/internal/stored_block.h"
 
 namespace tapegrad::detail {
 namespace {

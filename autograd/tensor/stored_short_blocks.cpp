@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "tapegrad/autograd/tensor/iq4_numbers.h"
-#include "tapegrad/autograd/tensor/stored_block.h"
+#include "tapegrad/autograd/tensor/internal/iq4_numbers.h"
+#include "tapegrad/autograd/tensor/internal/stored_block.h"
 
 namespace tapegrad::detail {
 namespace {

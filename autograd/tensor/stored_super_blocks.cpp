@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/stored_block.h"
+#include "tapegrad/autograd/tensor/internal/stored_block.h"
 
 namespace tapegrad::detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/tensor/write_stored.h"
+#include "tapegrad/autograd/tensor/internal/write_stored.h"
 
 #include <algorithm>
 #include <vector>

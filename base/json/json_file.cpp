@@ -1,10 +1,10 @@
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 #include <algorithm>
 #include <unordered_set>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_table.h"
+#include "tapegrad/base/json/internal/json_table.h"
 
 namespace tapegrad {
 namespace {

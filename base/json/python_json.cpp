@@ -1,4 +1,4 @@
-#include "tapegrad/base/json/python_json.h"
+#include "tapegrad/base/json/internal/python_json.h"
 
 #include <cstddef>
 #include <string>

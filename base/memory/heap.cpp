@@ -1,4 +1,4 @@
-#include "tapegrad/base/memory/heap.h"
+#include "tapegrad/base/memory/internal/heap.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/memory/dry_run.h"
-#include "tapegrad/base/memory/heap.h"
+#include "tapegrad/base/memory/internal/heap.h"
 
 namespace tapegrad {
 namespace {

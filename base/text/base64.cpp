@@ -1,4 +1,4 @@
-#include "tapegrad/base/text/base64.h"
+#include "tapegrad/base/text/internal/base64.h"
 
 #include <cstdint>
 

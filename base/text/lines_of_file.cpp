@@ -1,4 +1,4 @@
-#include "tapegrad/base/text/lines_of_file.h"
+#include "tapegrad/base/text/internal/lines_of_file.h"
 
 #include <algorithm>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/text/line_splitter.h"
+#include "tapegrad/base/text/internal/line_splitter.h"
 
 namespace tapegrad {
 namespace {

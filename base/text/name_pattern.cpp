@@ -1,4 +1,4 @@
-#include "tapegrad/base/text/name_pattern.h"
+#include "tapegrad/base/text/internal/name_pattern.h"
 
 #include <fmt/ranges.h>
 #include <fnmatch.h>

@@ -1,4 +1,4 @@
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "tapegrad/base/text/page_path.h"
+#include "tapegrad/base/text/internal/page_path.h"
 
 #include <algorithm>
 #include <string_view>

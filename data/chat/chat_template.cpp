@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/data/chat/chat_json.h"
-#include "tapegrad/data/jinja/template.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/data/chat/internal/chat_json.h"
+#include "tapegrad/data/jinja/internal/template.h"
 
 namespace tapegrad::data {
 namespace {

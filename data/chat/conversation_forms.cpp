@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/chat/conversations.h"
 #include "tapegrad/data/tokenize/document_ends.h"

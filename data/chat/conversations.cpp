@@ -3,10 +3,10 @@
 #include <functional>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/fingerprint.h"
-#include "tapegrad/base/text/line_splitter.h"
+#include "tapegrad/base/internal/fingerprint.h"
+#include "tapegrad/base/text/internal/line_splitter.h"
 #include "tapegrad/data/chat/preference_pairs.h"
-#include "tapegrad/data/corpus/text_file.h"
+#include "tapegrad/data/corpus/internal/text_file.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 
 namespace tapegrad::data {

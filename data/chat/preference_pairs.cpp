@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::data {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/chat/chat_json.h"
+#include "tapegrad/data/chat/internal/chat_json.h"
 
 // A template mixes the contents of messages with its own marks, and may cut, trim and search the
 // contents. So a mark is put into each special token that a message spells, behind its first

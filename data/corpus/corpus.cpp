@@ -5,7 +5,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus/corpus_stream.h"
-#include "tapegrad/data/corpus/text_file.h"
+#include "tapegrad/data/corpus/internal/text_file.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 
 namespace tapegrad::data {

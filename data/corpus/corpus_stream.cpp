@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/data/corpus/json_lines.h"
-#include "tapegrad/data/corpus/text_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/data/corpus/internal/json_lines.h"
+#include "tapegrad/data/corpus/internal/text_file.h"
 
 namespace tapegrad::data {
 namespace {

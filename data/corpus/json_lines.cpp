@@ -1,4 +1,4 @@
-#include "tapegrad/data/corpus/json_lines.h"
+#include "tapegrad/data/corpus/internal/json_lines.h"
 
 #include <nlohmann/json.hpp>
 

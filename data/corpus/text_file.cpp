@@ -1,4 +1,4 @@
-#include "tapegrad/data/corpus/text_file.h"
+#include "tapegrad/data/corpus/internal/text_file.h"
 
 #include <algorithm>
 #include <cerrno>

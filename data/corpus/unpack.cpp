@@ -1,4 +1,4 @@
-#include "tapegrad/data/corpus/unpack.h"
+#include "tapegrad/data/corpus/internal/unpack.h"
 
 #include <iconv.h>
 #include <zlib.h>

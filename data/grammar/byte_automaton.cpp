@@ -1,4 +1,4 @@
-#include "tapegrad/data/grammar/byte_automaton.h"
+#include "tapegrad/data/grammar/internal/byte_automaton.h"
 
 namespace tapegrad::data {
 

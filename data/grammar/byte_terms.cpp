@@ -1,4 +1,4 @@
-#include "tapegrad/data/grammar/byte_terms.h"
+#include "tapegrad/data/grammar/internal/byte_terms.h"
 
 #include <algorithm>
 

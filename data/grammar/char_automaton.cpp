@@ -1,4 +1,4 @@
-#include "tapegrad/data/grammar/char_automaton.h"
+#include "tapegrad/data/grammar/internal/char_automaton.h"
 
 #include <algorithm>
 #include <map>

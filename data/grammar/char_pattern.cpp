@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "tapegrad/data/grammar/char_automaton.h"
-#include "tapegrad/data/grammar/pattern_reader.h"
+#include "tapegrad/data/grammar/internal/char_automaton.h"
+#include "tapegrad/data/grammar/internal/pattern_reader.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,7 +1,7 @@
 #include "tapegrad/data/grammar/json_schema.h"
 
-#include "tapegrad/data/grammar/grammar.h"
-#include "tapegrad/data/grammar/schema/schema_terms.h"
+#include "tapegrad/data/grammar/internal/grammar.h"
+#include "tapegrad/data/grammar/schema/internal/schema_terms.h"
 
 namespace tapegrad::data {
 namespace {

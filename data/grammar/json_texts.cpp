@@ -1,4 +1,4 @@
-#include "tapegrad/data/grammar/json_texts.h"
+#include "tapegrad/data/grammar/internal/json_texts.h"
 
 #include <algorithm>
 

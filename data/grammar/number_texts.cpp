@@ -1,4 +1,4 @@
-#include "tapegrad/data/grammar/number_texts.h"
+#include "tapegrad/data/grammar/internal/number_texts.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tapegrad/data/grammar/pattern_reader.h"
+#include "tapegrad/data/grammar/internal/pattern_reader.h"
 
 #include <algorithm>
 #include <string>

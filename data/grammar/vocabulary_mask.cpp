@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/grammar/byte_automaton.h"
+#include "tapegrad/data/grammar/internal/byte_automaton.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/data/jinja/arguments.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/data/jinja/internal/characters.h"
 
 #include <utf8proc.h>
 

@@ -1,8 +1,8 @@
-#include "tapegrad/data/jinja/expressions.h"
+#include "tapegrad/data/jinja/internal/expressions.h"
 
 #include <functional>
 
-#include "tapegrad/data/jinja/python_text.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
 
 namespace tapegrad::data::jinja {
 

@@ -1,7 +1,7 @@
 #include <memory>
 #include <optional>
 
-#include "tapegrad/data/jinja/statements.h"
+#include "tapegrad/data/jinja/internal/statements.h"
 
 // {% for %}, and what a template can ask `loop`.
 

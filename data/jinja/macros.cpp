@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "tapegrad/data/jinja/python_text.h"
-#include "tapegrad/data/jinja/statements.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
+#include "tapegrad/data/jinja/internal/statements.h"
 
 // Macros: functions that a template defines.
 

@@ -1,10 +1,10 @@
-#include "tapegrad/data/jinja/operators.h"
+#include "tapegrad/data/jinja/internal/operators.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/data/jinja/characters.h"
-#include "tapegrad/data/jinja/python_text.h"
+#include "tapegrad/data/jinja/internal/characters.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
 
 namespace tapegrad::data::jinja {
 namespace {

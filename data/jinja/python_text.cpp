@@ -1,4 +1,4 @@
-#include "tapegrad/data/jinja/python_text.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/data/jinja/internal/characters.h"
 
 namespace tapegrad::data::jinja {
 namespace {

@@ -1,12 +1,12 @@
-#include "tapegrad/data/jinja/run.h"
+#include "tapegrad/data/jinja/internal/run.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/characters.h"
-#include "tapegrad/data/jinja/python_text.h"
-#include "tapegrad/data/jinja/scope.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/characters.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
+#include "tapegrad/data/jinja/internal/scope.h"
 
 namespace tapegrad::data::jinja {
 namespace {

@@ -1,7 +1,7 @@
-#include "tapegrad/data/jinja/statements.h"
+#include "tapegrad/data/jinja/internal/statements.h"
 
-#include "tapegrad/data/jinja/namespace_object.h"
-#include "tapegrad/data/jinja/python_text.h"
+#include "tapegrad/data/jinja/internal/namespace_object.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
 
 namespace tapegrad::data::jinja {
 

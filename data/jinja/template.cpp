@@ -1,8 +1,8 @@
-#include "tapegrad/data/jinja/template.h"
+#include "tapegrad/data/jinja/internal/template.h"
 
 #include <limits>
 
-#include "tapegrad/data/jinja/syntax/parser.h"
+#include "tapegrad/data/jinja/syntax/internal/parser.h"
 
 namespace tapegrad::data::jinja {
 

@@ -1,4 +1,4 @@
-#include "tapegrad/data/jinja/value.h"
+#include "tapegrad/data/jinja/internal/value.h"
 
 #include <algorithm>
 

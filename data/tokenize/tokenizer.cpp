@@ -4,12 +4,12 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/data/tokenize/bpe/bpe_train.h"
 #include "tapegrad/data/tokenize/bpe/piece_encoder.h"
 #include "tapegrad/data/tokenize/document_ends.h"
+#include "tapegrad/data/tokenize/internal/vocabulary.h"
 #include "tapegrad/data/tokenize/read_special.h"
-#include "tapegrad/data/tokenize/vocabulary.h"
 
 namespace tapegrad::data {
 

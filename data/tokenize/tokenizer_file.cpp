@@ -3,14 +3,14 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/json/python_json.h"
-#include "tapegrad/data/tokenize/end_tokens_file.h"
-#include "tapegrad/data/tokenize/hf/hf_export.h"
-#include "tapegrad/data/tokenize/hf/hf_file.h"
-#include "tapegrad/data/tokenize/hf/hf_folder_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/json/internal/python_json.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_export.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_file.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_folder_file.h"
+#include "tapegrad/data/tokenize/internal/end_tokens_file.h"
+#include "tapegrad/data/tokenize/internal/vocabulary.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/data/tokenize/vocabulary.h"
 
 namespace tapegrad::data {
 

@@ -1,7 +1,7 @@
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
+#include "tapegrad/data/tokenize/internal/vocabulary.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/data/tokenize/vocabulary.h"
 
 namespace tapegrad::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 
 namespace tapegrad::nn {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 
 namespace tapegrad::nn {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 #include "tapegrad/nn/generation/speculative/draft.h"
 #include "tapegrad/nn/generation/speculative/lookup.h"
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <string_view>
 
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::nn {

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 #include "tapegrad/nn/layers.h"
 
 namespace tapegrad::nn {

@@ -1,6 +1,6 @@
 #include "tapegrad/nn/layers/torch_attention.h"
 
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad::nn {
 

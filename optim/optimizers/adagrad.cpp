@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {

@@ -1,6 +1,6 @@
 #include "tapegrad/optim/optimizers/lion.h"
 
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {

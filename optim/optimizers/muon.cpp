@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/optim/clip.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/base/number_rules.h"
+#include "tapegrad/base/internal/number_rules.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {

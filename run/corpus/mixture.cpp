@@ -11,11 +11,11 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/internal/fingerprint.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/tokenize/document_ends.h"
-#include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/corpus/internal/token_folder.h"
 
 namespace tapegrad::run {
 namespace {
@@ -142,8 +142,8 @@ Text read_token_folders(std::span<const WeightedFile> folders) {
   tokens.tokenizer = first->tokenizer;
   tokens.folder = name_of_mixture(all.mixture);
   tokens.val_name = "the validation parts of " + tokens.folder;
-  tokens.train.tokens = data::Tokens(tokens.train.files).mixed(std::move(parts));
-  tokens.val.tokens = data::Tokens(tokens.val.files);
+  tokens.train.tokens = data::TokenSource(tokens.train.files).mixed(std::move(parts));
+  tokens.val.tokens = data::TokenSource(tokens.val.files);
   all.identity.name = tokens.folder;
   all.tokens = std::make_shared<const TokenText>(std::move(tokens));
   return all;
@@ -178,10 +178,11 @@ MixedTokens encode_mixture(const std::vector<MixedText>& mixture, const data::To
     weighted.push_back({begin, std::ssize(train), mixture[i].weight});
     if (with_val) append(tokenizer.encode_documents(split.val, true), val);
   }
-  return {data::Tokens(std::move(train)).mixed(std::move(weighted)), data::Tokens(std::move(val))};
+  return {data::TokenSource(std::move(train)).mixed(std::move(weighted)),
+          data::TokenSource(std::move(val))};
 }
 
-void check_mixture(const data::Tokens& train, const std::vector<MixedText>& mixture,
+void check_mixture(const data::TokenSource& train, const std::vector<MixedText>& mixture,
                    std::int64_t block_size) {
   for (std::size_t i = 0; i < mixture.size(); ++i) {
     const std::int64_t size = train.mixture()[i].size();
@@ -192,7 +193,7 @@ void check_mixture(const data::Tokens& train, const std::vector<MixedText>& mixt
   }
 }
 
-std::string shares_text(const data::Tokens& train, const std::vector<MixedText>& mixture) {
+std::string shares_text(const data::TokenSource& train, const std::vector<MixedText>& mixture) {
   double sum = 0;
   for (const data::WeightedTokens& part : train.mixture()) {
     sum += part.weight * static_cast<double>(part.size());

@@ -40,17 +40,17 @@ std::vector<std::span<const data::TextRange>> ranges_of(const Text& text);
 
 // The tokens of a mixture whose paths are divided so, for training as Tokens::mixed().
 struct MixedTokens {
-  data::Tokens train, val;
+  data::TokenSource train, val;
 };
 // `allow_special`: see Tokenizer::encode_documents. Each path's documents end with the token that
 // ends texts, but for the last one's. Without `with_val`, there is nothing to validate with.
 MixedTokens encode_mixture(const std::vector<MixedText>& mixture, const data::Tokenizer& tokenizer,
                            std::vector<data::DocumentSplit> parts, bool with_val);
 // Error, with its name, for a path that has no window of block_size tokens and their targets.
-void check_mixture(const data::Tokens& train, const std::vector<MixedText>& mixture,
+void check_mixture(const data::TokenSource& train, const std::vector<MixedText>& mixture,
                    std::int64_t block_size);
 
 // "61.5 % books, 38.5 % letters.txt": of what is trained on. Empty if there is no mixture.
-std::string shares_text(const data::Tokens& train, const std::vector<MixedText>& mixture);
+std::string shares_text(const data::TokenSource& train, const std::vector<MixedText>& mixture);
 
 }  // namespace tapegrad::run

@@ -5,15 +5,15 @@
 #include <algorithm>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/run/corpus/chat/chat_text.h"
+#include "tapegrad/run/corpus/internal/token_folder.h"
 #include "tapegrad/run/corpus/mixture.h"
-#include "tapegrad/run/corpus/token_folder.h"
 
 namespace tapegrad::run {
 namespace {

@@ -38,7 +38,7 @@ struct TextIdentity {
 // A part of a text that is tokens already.
 struct TokenPart {
   std::vector<data::TokenFile> files;
-  data::Tokens tokens;  // of these files
+  data::TokenSource tokens;  // of these files
   std::int64_t documents = 0;
   // The files by data.json; of files that it does not list, without a name.
   std::optional<std::vector<data::ShardInfo>> expected;

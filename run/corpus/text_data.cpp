@@ -6,13 +6,13 @@
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/corpus.h"
-#include "tapegrad/data/corpus/text_file.h"
+#include "tapegrad/data/corpus/internal/text_file.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/data/tokenize/bpe/bpe_train.h"
-#include "tapegrad/run/corpus/chat/chat_folder.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
+#include "tapegrad/run/corpus/chat/internal/chat_folder.h"
+#include "tapegrad/run/corpus/internal/token_folder.h"
 #include "tapegrad/run/corpus/mixture.h"
-#include "tapegrad/run/corpus/token_folder.h"
 #include "tapegrad/run/folder/config.h"
 
 namespace tapegrad::run {
@@ -41,7 +41,7 @@ data::Tokenizer tokenizer_of(const data::Tokenizer& own, const std::string& fold
 }
 
 // Error, which ends with what helps: `way_out` or a smaller --block-size.
-void check_length(const data::Tokens& tokens, std::string_view split, std::int64_t block_size,
+void check_length(const data::TokenSource& tokens, std::string_view split, std::int64_t block_size,
                   std::string_view way_out) {
   check(tokens.size() > block_size,
         "the corpus is too short: its {} part has {} tokens, and --block-size {} needs at least "
@@ -184,7 +184,7 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
   return data::Tokenizer::of_characters(all, several);
 }
 
-data::Tokens isolated(const data::Tokens& tokens, const data::Tokenizer& tokenizer) {
+data::TokenSource isolated(const data::TokenSource& tokens, const data::Tokenizer& tokenizer) {
   const std::optional<data::Token> end = tokenizer.end_of_text();
   check(end.has_value(),
         "--isolate-documents: the tokenizer has no token that ends documents (kind {}): use bpe:N, "
@@ -195,8 +195,8 @@ data::Tokens isolated(const data::Tokens& tokens, const data::Tokenizer& tokeniz
   return tokens.isolated({*end, begin.empty() || begin.back() == *end});
 }
 
-data::Tokens tokens_of(const Text& text, const data::Tokenizer& tokenizer,
-                       const std::string& separator) {
+data::TokenSource tokens_of(const Text& text, const data::Tokenizer& tokenizer,
+                            const std::string& separator) {
   if (text.tokens) {
     check_undivided(*text.tokens, separator);
     const TokenPart& val = tokens_for(text, tokenizer).val;

@@ -43,7 +43,7 @@ struct TextOptions {
   std::int64_t block_size = 1024;           // tokens of a sequence, of which the model may see more
   std::optional<std::int64_t> stride = {};  // [block_size]
 
-  bool in_passes() const { return batches != BatchKind::random; }
+  bool in_epochs() const { return batches != BatchKind::random; }
   // Conversations: --chat, or a folder that was prepared of them; or pairs of them.
   bool learns_chat() const;
   CorpusSource source() const;
@@ -101,8 +101,9 @@ struct TextOptions {
       "keep documents apart in a window: none sees another, and positions begin anew at each",
       {.newer = true});
     t("batches", o.batches,
-      "random: windows drawn at random; epochs: shuffled passes over windows side by side; packed: "
-      "shuffled passes over whole conversations (--chat, --preferences)");
+      "random: windows drawn at random; epochs: windows side by side, shuffled in each epoch; "
+      "packed: "
+      "whole conversations, shuffled in each epoch (--chat, --preferences)");
     t("block_size", o.block_size,
       "tokens of a training sequence, and all that a new model sees at once (after --init-from, at "
       "most 1024 if not given)",
@@ -124,7 +125,7 @@ void check_tokenizer(const std::string& tokenizer);
 // the tokens of the parts are those of all documents with <|endoftext|> between them.
 struct TextData {
   data::Tokenizer tokenizer;
-  data::Tokens train, val;
+  data::TokenSource train, val;
   // How many there are in each part; 0 if a text has but one, or if one had to be cut.
   std::int64_t train_documents = 0, val_documents = 0;
   // Of conversations, in place of the tokens above, which are empty.
@@ -139,12 +140,12 @@ data::Tokenizer make_tokenizer(const TextOptions& options, std::uint64_t seed,
 
 // The same tokens, whose documents do not see each other in a window (--isolate-documents). Error
 // if the tokenizer has no token that ends documents.
-data::Tokens isolated(const data::Tokens& tokens, const data::Tokenizer& tokenizer);
+data::TokenSource isolated(const data::TokenSource& tokens, const data::Tokenizer& tokenizer);
 
 // The documents of a text, one after the other; of a folder of tokens, its part for validation, of
 // which all is read and checked as by check_tokens(), and an Error if there is a separator.
-data::Tokens tokens_of(const Text& text, const data::Tokenizer& tokenizer,
-                       const std::string& separator);
+data::TokenSource tokens_of(const Text& text, const data::Tokenizer& tokenizer,
+                            const std::string& separator);
 
 // Errors: either part is shorter than one sequence of block_size tokens and its targets; a text
 // that is tokens already is to be divided. Such tokens are not looked at: see check_tokens().

@@ -1,4 +1,4 @@
-#include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/corpus/internal/token_folder.h"
 
 #include <algorithm>
 #include <map>
@@ -7,9 +7,9 @@
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/run/corpus/chat/chat_folder.h"
+#include "tapegrad/run/corpus/chat/internal/chat_folder.h"
 #include "tapegrad/run/corpus/mixture.h"
-#include "tapegrad/run/corpus/prepare/prepare_state.h"
+#include "tapegrad/run/corpus/prepare/internal/prepare_state.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
 
 namespace tapegrad::run {
@@ -79,13 +79,13 @@ std::string name_of(const TokenPart& part) {
 }
 
 TokenPart part_of(const std::vector<data::TokenFile>& files, const data::DataPart& info) {
-  return {files, data::Tokens(files), info.documents, info.shards};
+  return {files, data::TokenSource(files), info.documents, info.shards};
 }
 
 TokenPart open_part(const std::vector<fs::path>& paths) {
   std::vector<data::TokenFile> files;
   for (const fs::path& path : paths) files.push_back(data::open_shard(path));
-  return {files, data::Tokens(files), 0, std::nullopt};
+  return {files, data::TokenSource(files), 0, std::nullopt};
 }
 
 std::int64_t bytes_of(const TokenPart& part) {

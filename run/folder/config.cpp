@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/run/folder/config_json.h"
+#include "tapegrad/run/folder/internal/config_json.h"
 
 namespace tapegrad::run {
 

@@ -30,7 +30,7 @@ struct Section {
   // Names of values that may change when a run is resumed; Lasting::run.
   std::vector<std::string> changeable = {};
   // The meaning of such a section: with a value in place of each null that has one.
-  std::function<Section(const Section&)> settled = {};
+  std::function<Section(const Section&)> with_defaults = {};
   const Value* find(std::string_view name) const;  // null if there is none
 };
 
@@ -62,10 +62,10 @@ void set_member(std::string_view name, const Member& member, const Value& value)
 Config config_of(OptionSchema options, std::string_view format);
 // One described struct as a section.
 Section section_of(std::string_view name, OptionSchema part);
-// The same for a struct whose settled() gives it with a value for each member that has one.
+// The same for a struct whose with_defaults() gives it with a value for each member that has one.
 template <class Part>
 requires requires(const Part& part) {
-  { part.settled() } -> std::same_as<Part>;
+  { part.with_defaults() } -> std::same_as<Part>;
 }
 Section section_of(std::string_view name, const Part& part);
 
@@ -87,14 +87,14 @@ void read_section(const std::filesystem::path& path, const Config& config, std::
 
 template <class Part>
 requires requires(const Part& part) {
-  { part.settled() } -> std::same_as<Part>;
+  { part.with_defaults() } -> std::same_as<Part>;
 }
 Section section_of(std::string_view name, const Part& part) {
   Section section = section_of(name, OptionSchema(part));
-  section.settled = [](const Section& stored) {
+  section.with_defaults = [](const Section& stored) {
     Part read;
     read_section(kConfigFile, {.sections = {stored}}, stored.name, read);
-    const Part whole = read.settled();
+    const Part whole = read.with_defaults();
     return section_of(stored.name, OptionSchema(whole));
   };
   return section;

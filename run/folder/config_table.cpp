@@ -201,7 +201,7 @@ std::vector<Change> changes_of(const Section& before, const Section& now, bool a
 }  // namespace
 
 std::optional<Change> first_change(const Section& before, const Section& now) {
-  if (now.settled) return first_change(now.settled(before), now.settled(now));
+  if (now.with_defaults) return first_change(now.with_defaults(before), now.with_defaults(now));
   const std::vector<Change> changes = changes_of(before, now, false);
   return changes.empty() ? std::nullopt : std::optional(changes.front());
 }

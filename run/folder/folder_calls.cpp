@@ -1,4 +1,4 @@
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

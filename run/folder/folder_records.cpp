@@ -1,7 +1,7 @@
 // The records to which a run appends.
 
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/run/folder/config_json.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/run/folder/internal/config_json.h"
 #include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad::run {

@@ -7,8 +7,8 @@
 #include <system_error>
 #include <vector>
 
-#include "tapegrad/base/text/number_text.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 
 namespace tapegrad::run {

@@ -5,11 +5,11 @@
 #include <system_error>
 #include <utility>
 
-#include "tapegrad/autograd/finite.h"
+#include "tapegrad/autograd/internal/finite.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/base/internal/fingerprint.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 
 namespace tapegrad::run {
 namespace {

@@ -8,14 +8,14 @@
 #include <system_error>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/base/text/lines_of_file.h"
+#include "tapegrad/base/text/internal/lines_of_file.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/data/tokenize/end_tokens_file.h"
+#include "tapegrad/data/tokenize/internal/end_tokens_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/run/folder/config_json.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/config_json.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 
 namespace tapegrad::run {
 namespace {

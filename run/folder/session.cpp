@@ -1,4 +1,4 @@
-#include "tapegrad/run/folder/session.h"
+#include "tapegrad/run/folder/internal/session.h"
 
 #include <sched.h>
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/data/chat/chat_tokens.h"
 #include "tapegrad/data/tokenize/document_ends.h"
-#include "tapegrad/run/models/formats/settings_meaning.h"
+#include "tapegrad/run/models/formats/internal/settings_meaning.h"
 
 namespace tapegrad::run {
 namespace {

@@ -9,12 +9,12 @@
 #include "tapegrad/data/pairs.h"
 #include "tapegrad/nn/lora/lora.h"
 #include "tapegrad/run/folder/config.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/foreign_model.h"
-#include "tapegrad/run/models/formats/hf/hf_weights.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_weights.h"
 #include "tapegrad/run/models/tensor_views.h"
 
 namespace tapegrad::run {

@@ -5,11 +5,11 @@
 
 #include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/json/python_json.h"
-#include "tapegrad/data/tokenize/end_tokens_file.h"
-#include "tapegrad/run/folder/folder_calls.h"
-#include "tapegrad/run/models/formats/gguf/gguf_settings.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/json/internal/python_json.h"
+#include "tapegrad/data/tokenize/internal/end_tokens_file.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_settings.h"
 
 namespace tapegrad::run {
 namespace {

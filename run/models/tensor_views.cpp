@@ -6,7 +6,7 @@
 
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/nn/decoder_names.h"
 

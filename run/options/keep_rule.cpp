@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::run {
 

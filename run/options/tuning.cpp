@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/base/text/name_pattern.h"
+#include "tapegrad/base/text/internal/name_pattern.h"
 #include "tapegrad/run/options/quantized_weights.h"
 
 namespace tapegrad::run {

@@ -1,4 +1,4 @@
-#include "tapegrad/run/plan/disk_room.h"
+#include "tapegrad/run/plan/internal/disk_room.h"
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/words.h"

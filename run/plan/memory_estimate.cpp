@@ -8,15 +8,11 @@
 
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/optim/internal/shares.h"
 #include "tapegrad/optim/optimizer_state.h"
-#include "tapegrad/optim/shares.h"
 
 namespace tapegrad::run {
 namespace {
-
-Rng dropout_rng(const MemoryOptions& options) {
-  return Rng(0, options.stored_masks ? Rng::Kind::torch : Rng::Kind::philox);
-}
 
 double physical_memory() {
   return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
@@ -76,18 +72,17 @@ Tensor unread_ids(int64_t rows, int64_t columns) {
 
 MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_size,
                                const MemoryOptions& options) {
+  const StepOptions& step = options.step;
   const std::int64_t T = options.block_size.value_or(config.block_size);
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(T);
-  const bool all_trained = !options.tuning.lora_rank;  // as the bound takes for granted
-  const auto bound = all_trained
-                         ? far_beyond_machine<nn::Decoder>(config, tokens, options.optimizer)
-                         : std::nullopt;
+  const bool all_trained = !step.tuning.lora_rank;  // as the bound takes for granted
+  const auto bound =
+      all_trained ? far_beyond_machine<nn::Decoder>(config, tokens, step.optimizer) : std::nullopt;
   if (bound) return *bound;
-  Rng rng = dropout_rng(options);
+  Rng rng(0, step.dropout);
   const Tensor ids = unread_ids(batch_size, T);
   const auto params = [&] {
-    return options.quantized ? options.quantized()
-                             : nn::Params::shapes_only(DType::f32, options.precision);
+    return step.params ? step.params() : nn::Params::shapes_only(DType::f32, step.precision);
   };
   struct Models {
     nn::Decoder trained;
@@ -95,7 +90,7 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
   };
   double beside_bytes = 0;
   const auto make = [&](const nn::Params& p) {
-    nn::DecoderBuildOptions how = options.tuning.build_options(options.recompute);
+    nn::DecoderBuildOptions how = step.tuning.build_options(step.recompute);
     how.new_adapters = &rng;
     Models models{nn::make_decoder(p, config, how), std::nullopt};
     if (options.second_model) {
@@ -107,11 +102,11 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
   };
   const auto loss = [&](const Models& models) {
     const nn::Decoder* const second_model = models.second_model ? &*models.second_model : nullptr;
-    return options.loss ? options.loss(models.trained, second_model, ids, &rng)
-                        : models.trained.loss(ids, ids, &rng);
+    return step.loss ? step.loss(models.trained, second_model, ids, ids, &rng)
+                     : models.trained.loss(ids, ids, &rng);
   };
-  MemoryEstimate estimate = nn::measure_step(params, make, loss, kept_by(options.optimizer),
-                                             update_by(options.optimizer));
+  MemoryEstimate estimate =
+      nn::measure_step(params, make, loss, kept_by(step.optimizer), update_by(step.optimizer));
   estimate.weights += beside_bytes;
   return estimate;
 }
@@ -120,17 +115,18 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
                                const MemoryOptions& options) {
   const double tokens =
       static_cast<double>(batch.rows) * static_cast<double>(batch.source + batch.target);
-  if (const auto bound = far_beyond_machine<nn::Transformer>(config, tokens, options.optimizer))
+  if (const auto bound =
+          far_beyond_machine<nn::Transformer>(config, tokens, options.step.optimizer))
     return *bound;
-  Rng rng = dropout_rng(options);
+  Rng rng(0, options.step.dropout);
   const Tensor source = unread_ids(batch.rows, batch.source);
   const Tensor target = unread_ids(batch.rows, batch.target);
   const auto make = [&](const nn::Params& p) { return nn::Transformer(p, config); };
   const auto loss = [&](const nn::Transformer& model) {
     return model.loss(source, target, target, {}, &rng);
   };
-  return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer),
-                          update_by(options.optimizer));
+  return nn::measure_step(make, loss, options.step.precision, kept_by(options.step.optimizer),
+                          update_by(options.step.optimizer));
 }
 
 std::string describe(const MemoryEstimate& e) {

@@ -6,27 +6,18 @@
 #include <string>
 
 #include "tapegrad/comm/processes.h"
-#include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
-#include "tapegrad/optim/parameter_groups.h"
-#include "tapegrad/run/options/tuning.h"
+#include "tapegrad/run/plan/step_options.h"
 
 namespace tapegrad::run {
 
 using MemoryEstimate = nn::StepMemory;
 
-// Options of training that the memory depends on, beside the model and the batch.
+// What a step's memory depends on, beside the model and the batch.
 struct MemoryOptions {
+  StepOptions step = {};
   std::optional<int64_t> block_size = {};  // tokens of a sequence [those that the model sees]
-  bool recompute = false;                  // see nn::GPT
-  bool stored_masks = false;               // dropout draws from a generator of Kind::torch
-  Precision precision = Precision::full;
-  TuningOptions tuning = {};  // frozen weights have no gradient
-  // Of a run with tuning.weights: makes the store of its parameters, whose matrices are packed. In
-  // a dry run, it reads none of them.
-  std::function<nn::Params()> quantized = {};
-  optim::GroupRules optimizer = {};  // which say what is kept for what is trained
   // A model that runs beside and is not trained, as a reference or a teacher. In a dry run, its
   // store reads nothing.
   struct SecondModel {
@@ -34,11 +25,6 @@ struct MemoryOptions {
     std::function<nn::Params()> params;
   };
   std::optional<SecondModel> second_model = {};
-  // The loss of a batch of ids (B, T) whose values nobody reads; without it, that of a text.
-  // `second_model` is null if there is none.
-  std::function<Tensor(const nn::Decoder&, const nn::Decoder* second_model, const Tensor& ids,
-                       Rng* dropout)>
-      loss = {};
 };
 
 // For batches of `batch_size` sequences of block_size tokens.
@@ -57,7 +43,7 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
 std::string describe(const MemoryEstimate& estimate);
 
 // The memory of each of so many processes: the optimiser's tensors of its share alone, and buckets
-// on their way (optim/shares.h).
+// on their way (optim/internal/shares.h).
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
 
 // Error if less memory than that is available, for so many processes on this host. Where

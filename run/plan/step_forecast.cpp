@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/number_text.h"
-#include "tapegrad/optim/shares.h"
+#include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/optim/internal/shares.h"
 
 namespace tapegrad::run {
 namespace {

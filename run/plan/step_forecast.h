@@ -27,7 +27,7 @@ struct StepParts {
   // and when backward has completed its gradient.
   std::vector<std::int64_t> sizes = {};
   std::vector<double> completed = {};
-  std::vector<std::int64_t> units = {};  // where each may be cut: see optim/shares.h
+  std::vector<std::int64_t> units = {};  // where each may be cut: see optim/internal/shares.h
 };
 
 struct Network {

@@ -5,7 +5,7 @@
 
 #include "tapegrad/autograd/module_names.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::run {
 namespace {

@@ -1,9 +1,9 @@
-#include "tapegrad/run/record/group_lines.h"
+#include "tapegrad/run/record/internal/group_lines.h"
 
 #include <algorithm>
 #include <array>
 
-#include "tapegrad/base/text/name_pattern.h"
+#include "tapegrad/base/text/internal/name_pattern.h"
 #include "tapegrad/base/text/words.h"
 
 namespace tapegrad::run {

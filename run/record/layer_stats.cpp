@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
 #include "tapegrad/autograd/module_names.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/optim/clip.h"

@@ -1,4 +1,4 @@
-#include "tapegrad/run/record/start_notes.h"
+#include "tapegrad/run/record/internal/start_notes.h"
 
 #include <algorithm>
 

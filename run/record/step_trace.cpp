@@ -1,4 +1,4 @@
-#include "tapegrad/run/record/step_trace.h"
+#include "tapegrad/run/record/internal/step_trace.h"
 
 #include <exception>
 

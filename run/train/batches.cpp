@@ -5,7 +5,7 @@ namespace {
 
 using AnyLoader = std::variant<data::Loader, data::EpochLoader, data::PackedBatches>;
 
-AnyLoader make_loader(const data::Tokens& tokens, const BatchPlan& plan, Rng rng) {
+AnyLoader make_loader(const data::TokenSource& tokens, const BatchPlan& plan, Rng rng) {
   if (plan.kind == BatchKind::epochs)
     return data::EpochLoader(tokens, epoch_options(plan, true), std::move(rng));
   return data::Loader(tokens, plan.batch_size, plan.block_size, std::move(rng));
@@ -26,7 +26,7 @@ data::EpochLoader::Options epoch_options(const BatchPlan& plan, bool training) {
           .drop_last = training};
 }
 
-Batches::Batches(const data::Tokens& tokens, const BatchPlan& plan, Rng rng)
+Batches::Batches(const data::TokenSource& tokens, const BatchPlan& plan, Rng rng)
     : loader_(make_loader(tokens, plan, std::move(rng))) {}
 
 Batches::Batches(const TextData& data, const BatchPlan& plan, Rng rng)
@@ -72,7 +72,7 @@ int64_t Batches::per_epoch() const {
 bool Batches::ended_epoch(int64_t batches) const {
   return std::visit(
       [&](const auto& loader) {
-        if constexpr (requires { loader.ended_pass(batches); }) return loader.ended_pass(batches);
+        if constexpr (requires { loader.ended_epoch(batches); }) return loader.ended_epoch(batches);
         return false;
       },
       loader_);

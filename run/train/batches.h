@@ -23,7 +23,7 @@ BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size);
 // are packed with conversations.
 class Batches {
  public:
-  Batches(const data::Tokens& tokens, const BatchPlan& plan, Rng rng);
+  Batches(const data::TokenSource& tokens, const BatchPlan& plan, Rng rng);
   Batches(const TextData& data, const BatchPlan& plan, Rng rng);  // of the training part
 
   data::Batch next();

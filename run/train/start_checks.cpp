@@ -1,8 +1,8 @@
-#include "tapegrad/run/train/start_checks.h"
+#include "tapegrad/run/train/internal/start_checks.h"
 
 #include <map>
 
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/optim/clip.h"
 
 namespace tapegrad::run {

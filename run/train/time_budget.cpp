@@ -6,8 +6,8 @@
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/run/train/measured_steps.h"
-#include "tapegrad/run/train/updater.h"
+#include "tapegrad/run/train/internal/measured_steps.h"
+#include "tapegrad/run/train/internal/updater.h"
 
 namespace tapegrad::run {
 namespace {

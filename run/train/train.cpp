@@ -6,17 +6,17 @@
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/nn/generation/broken_logits.h"
-#include "tapegrad/run/folder/session.h"
-#include "tapegrad/run/record/group_lines.h"
-#include "tapegrad/run/record/start_notes.h"
-#include "tapegrad/run/record/step_trace.h"
-#include "tapegrad/run/train/batch_place.h"
-#include "tapegrad/run/train/evaluator.h"
-#include "tapegrad/run/train/saver.h"
-#include "tapegrad/run/train/start_checks.h"
-#include "tapegrad/run/train/train_plan.h"
-#include "tapegrad/run/train/updater.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
+#include "tapegrad/run/folder/internal/session.h"
+#include "tapegrad/run/record/internal/group_lines.h"
+#include "tapegrad/run/record/internal/start_notes.h"
+#include "tapegrad/run/record/internal/step_trace.h"
+#include "tapegrad/run/train/internal/batch_place.h"
+#include "tapegrad/run/train/internal/evaluator.h"
+#include "tapegrad/run/train/internal/saver.h"
+#include "tapegrad/run/train/internal/start_checks.h"
+#include "tapegrad/run/train/internal/train_plan.h"
+#include "tapegrad/run/train/internal/updater.h"
 
 namespace tapegrad::run {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/run/train/train_plan.h"
+#include "tapegrad/run/train/internal/train_plan.h"
 
 namespace tapegrad::run {
 

@@ -1,4 +1,4 @@
-#include "tapegrad/run/train/updater.h"
+#include "tapegrad/run/train/internal/updater.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/optim/clip.h"
-#include "tapegrad/run/train/in_order.h"
+#include "tapegrad/run/train/internal/in_order.h"
 
 namespace tapegrad::run {
 namespace {

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <regex>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"
 

@@ -1,5 +1,5 @@
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/json/json_table.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/json/internal/json_table.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

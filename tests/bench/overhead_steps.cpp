@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/median.h"
+#include "tapegrad/base/internal/median.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/nn/layers.h"

@@ -10,7 +10,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/data/chat/chat_template.h"
 
 using namespace tapegrad;

@@ -29,7 +29,7 @@ file(GLOB installed RELATIVE ${WORK_DIR}/prefix/include ${WORK_DIR}/prefix/inclu
 if(NOT installed STREQUAL "tapegrad")
   message(FATAL_ERROR "headers are installed outside tapegrad/: ${installed}")
 endif()
-foreach(internal base/json/json_file.h autograd/gemm/library.h run/folder/config_json.h)
+foreach(internal base/json/internal/json_file.h autograd/gemm/internal/library.h run/folder/internal/config_json.h)
   if(EXISTS ${WORK_DIR}/prefix/include/tapegrad/${internal})
     message(FATAL_ERROR "${internal} is internal, and installed")
   endif()

@@ -59,8 +59,8 @@ TEST_CASE("a prepared folder opens as what was written", "[data_folder]") {
     const Prepared prepared(format);
     CHECK(is_data_folder(prepared.folder.path()));
     const DataFolder data = open_data_folder(prepared.folder.path());
-    CHECK(values_of(Tokens(data.train)) == std::vector<Token>{0, 1, 2, 3, 4});
-    CHECK(values_of(Tokens(data.val)) == std::vector<Token>{5, 6});
+    CHECK(values_of(TokenSource(data.train)) == std::vector<Token>{0, 1, 2, 3, 4});
+    CHECK(values_of(TokenSource(data.val)) == std::vector<Token>{5, 6});
     CHECK(data.tokenizer.decode(std::vector<Token>{0, 7}) == "ah");
     CHECK(data.info.format == format);
     CHECK(data.info.train.documents == 5);

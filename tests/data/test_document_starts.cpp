@@ -10,7 +10,7 @@ TEST_CASE("loaders say where documents begin, if they are kept apart", "[loader]
   using Starts = std::vector<std::int32_t>;
   const std::vector<Token> list = {5, 6, 9, 7, 8, 9, 9, 5, 5, 5, 9};  // 9 ends a document
   const auto rows = [&](bool begins_next, std::int64_t batch, std::int64_t block) {
-    const Tokens tokens = Tokens(list).isolated({9, begins_next});
+    const TokenSource tokens = TokenSource(list).isolated({9, begins_next});
     return SequentialBatches(tokens, batch, block)[0].document_starts;
   };
   CHECK(rows(true, 1, 10) == Starts{0, 0, 2, 2, 2, 5, 6, 6, 6, 6});
@@ -18,7 +18,7 @@ TEST_CASE("loaders say where documents begin, if they are kept apart", "[loader]
   CHECK(rows(true, 2, 5) == Starts{0, 0, 2, 2, 2, 0, 1, 1, 1, 1});
   CHECK(rows(false, 2, 5) == Starts{0, 0, 0, 3, 3, 0, 1, 2, 2, 2});
 
-  const Tokens apart = Tokens(list).isolated({9});
+  const TokenSource apart = TokenSource(list).isolated({9});
   CHECK(SequentialBatches(list, 1, 10)[0].document_starts.empty());
   CHECK(SequentialBatches(list, 1, 10)[0].targets == SequentialBatches(apart, 1, 10)[0].targets);
   EpochLoader pass(apart, {.batch_size = 2, .block_size = 5, .stride = 5, .shuffle = false},

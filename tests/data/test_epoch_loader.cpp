@@ -112,14 +112,14 @@ TEST_CASE("a loader knows whether a pass ended with one of the last batches", "[
   for (const bool drop_last : {true, false}) {
     EpochLoader loader(
         tokens, {.batch_size = 5, .block_size = 5, .stride = 4, .drop_last = drop_last}, Rng(1));
-    CHECK_FALSE(loader.ended_pass(1));
-    CHECK_FALSE(loader.ended_pass(100));
+    CHECK_FALSE(loader.ended_epoch(1));
+    CHECK_FALSE(loader.ended_epoch(100));
     const int64_t pass = loader.batches_per_epoch();
     for (int64_t made = 1; made <= 4 * pass; ++made) {
       loader.next();
       for (int64_t last = 1; last <= std::min(made, 3 * pass); ++last) {
         INFO(made << " batches, of the last " << last);
-        CHECK(loader.ended_pass(last) == (made / pass > (made - last) / pass));
+        CHECK(loader.ended_epoch(last) == (made / pass > (made - last) / pass));
       }
     }
   }
@@ -159,8 +159,8 @@ TEST_CASE("tokens that do not fill a batch are an Error with the numbers", "[loa
 namespace {
 
 // 0 … 99 and 100 … 159, of which the latter have the weight.
-Tokens two_parts(const std::vector<Token>& tokens, double weight) {
-  return Tokens(tokens).mixed({{0, 100, 1}, {100, 160, weight}});
+TokenSource two_parts(const std::vector<Token>& tokens, double weight) {
+  return TokenSource(tokens).mixed({{0, 100, 1}, {100, 160, weight}});
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ TEST_CASE("a pass has the windows of each part of a mixture as often as its weig
 TEST_CASE("loaders of a mixture go on where their state was taken, and skip what they would read",
           "[loader]") {
   const std::vector<Token> tokens = counting(160);
-  const Tokens mixed = two_parts(tokens, 1.5);
+  const TokenSource mixed = two_parts(tokens, 1.5);
   const EpochLoader::Options options{.batch_size = 3, .block_size = 9, .stride = 4};
   EpochLoader passes(mixed, options, Rng(1)), passes_again(mixed, options, Rng(2));
   Loader random(mixed, 3, 9, Rng(1)), random_again(mixed, 3, 9, Rng(2));
@@ -228,7 +228,8 @@ TEST_CASE("a part of a mixture must have a window, and parts lie side by side", 
   const std::vector<Token> tokens = counting(160);
   CHECK_THROWS_WITH(Loader(two_parts(tokens, 2), 1, 60, Rng(1)),
                     ContainsSubstring("part of the training split's mixture has 60 tokens"));
-  CHECK_THROWS_WITH(Tokens(tokens).mixed({{0, 100, 1}, {90, 160, 1}}),
+  CHECK_THROWS_WITH(TokenSource(tokens).mixed({{0, 100, 1}, {90, 160, 1}}),
                     ContainsSubstring("behind 100"));
-  CHECK_THROWS_WITH(Tokens(tokens).mixed({{0, 100, 1}}), ContainsSubstring("where there are 160"));
+  CHECK_THROWS_WITH(TokenSource(tokens).mixed({{0, 100, 1}}),
+                    ContainsSubstring("where there are 160"));
 }

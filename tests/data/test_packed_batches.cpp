@@ -93,12 +93,12 @@ TEST_CASE("an epoch has each conversation as often as its file's weight says", "
   PackedBatches batches(set, {.batch_size = 1, .block_size = 8}, Rng(1));
 
   batches.skip();
-  while (!batches.ended_pass(1)) batches.skip();
+  while (!batches.ended_epoch(1)) batches.skip();
   // What begins now is an epoch. Its rows may be fewer or more than the last one's.
   std::map<Token, int> seen;
   do {
     for (const auto& [i, count] : visits(batches, 1)) seen[i] += count;
-  } while (!batches.ended_pass(1));
+  } while (!batches.ended_epoch(1));
   int drawn = 0;
   for (int i = 0; i < 40; ++i) {
     if (i < 10) CHECK(seen[i] == 2);

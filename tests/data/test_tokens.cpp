@@ -22,8 +22,8 @@ std::vector<Token> counting(std::int64_t count, Token first = 0) {
 }
 
 // The same tokens, cut into files of so many each.
-Tokens in_files(const TempFolder& folder, std::span<const Token> tokens, std::size_t per_file,
-                TokenFormat format, int bits) {
+TokenSource in_files(const TempFolder& folder, std::span<const Token> tokens, std::size_t per_file,
+                     TokenFormat format, int bits) {
   std::vector<TokenFile> files;
   for (std::size_t at = 0; at < tokens.size(); at += per_file) {
     const auto path = folder / fmt::format("{}.bin", files.size());
@@ -32,7 +32,7 @@ Tokens in_files(const TempFolder& folder, std::span<const Token> tokens, std::si
     writer.finish();
     files.push_back(open_shard(path, format, bits));
   }
-  return Tokens(std::move(files));
+  return TokenSource(std::move(files));
 }
 
 bool same_batch(const Batch& a, const Batch& b) {
@@ -48,7 +48,7 @@ TEST_CASE("windows of files are those of the tokens in memory, across the ends o
     for (const int bits : {16, 32}) {
       for (const std::size_t per_file : {1000u, 4999u, 10'000u, 333u}) {
         const TempFolder folder(memory_folder());  // each file is synced
-        const Tokens files = in_files(folder, all, per_file, format, bits);
+        const TokenSource files = in_files(folder, all, per_file, format, bits);
         REQUIRE(files.size() == 10'000);
         CHECK(values_of(files) == all);
         std::vector<Token> window(4500);
@@ -64,7 +64,7 @@ TEST_CASE("windows of files are those of the tokens in memory, across the ends o
 TEST_CASE("batches of files are those of the tokens in memory", "[tokens]") {
   const TempFolder folder;
   const std::vector<Token> all = counting(1000);
-  const Tokens files = in_files(folder, all, 301, TokenFormat::nanogpt, 16);
+  const TokenSource files = in_files(folder, all, 301, TokenFormat::nanogpt, 16);
   Loader here(all, 4, 16, Rng(7)), there(files, 4, 16, Rng(7));
   const EpochLoader::Options epochs{.batch_size = 3, .block_size = 16, .stride = 5};
   EpochLoader pass_here(all, epochs, Rng(7)), pass_there(files, epochs, Rng(7));
@@ -89,7 +89,8 @@ TEST_CASE("ids above 65,535 keep their bits", "[tokens]") {
 TEST_CASE("places outside of the tokens are Errors", "[tokens]") {
   const TempFolder folder;
   const std::vector<Token> all = counting(10);
-  for (const Tokens& tokens : {Tokens(all), in_files(folder, all, 3, TokenFormat::nanogpt, 16)}) {
+  for (const TokenSource& tokens :
+       {TokenSource(all), in_files(folder, all, 3, TokenFormat::nanogpt, 16)}) {
     std::vector<Token> out(4);
     CHECK_NOTHROW(tokens.copy(6, out));
     for (const std::int64_t begin : {std::int64_t{7}, std::int64_t{-1}, INT64_MAX, INT64_MIN}) {
@@ -98,14 +99,14 @@ TEST_CASE("places outside of the tokens are Errors", "[tokens]") {
     out.resize(11);
     CHECK_THROWS_AS(tokens.copy(0, out), Error);
   }
-  CHECK_NOTHROW(Tokens().copy(0, {}));
-  CHECK(Tokens().size() == 0);
+  CHECK_NOTHROW(TokenSource().copy(0, {}));
+  CHECK(TokenSource().size() == 0);
 }
 
 TEST_CASE("tokens that are given away live as long as their handles", "[tokens]") {
-  Tokens copy;
+  TokenSource copy;
   {
-    const Tokens owner(counting(1000));
+    const TokenSource owner(counting(1000));
     copy = owner;
   }
   CHECK(values_of(copy) == counting(1000));
@@ -113,7 +114,7 @@ TEST_CASE("tokens that are given away live as long as their handles", "[tokens]"
 
 TEST_CASE("a file that is cut while it is read is an Error that names it", "[tokens]") {
   const TempFolder folder;
-  const Tokens files = in_files(folder, counting(100'000), 50'000, TokenFormat::nanogpt, 32);
+  const TokenSource files = in_files(folder, counting(100'000), 50'000, TokenFormat::nanogpt, 32);
   std::filesystem::resize_file(folder / "1.bin", 100);
   std::vector<Token> out(10);
   CHECK_NOTHROW(files.copy(49'990, out));
@@ -122,7 +123,7 @@ TEST_CASE("a file that is cut while it is read is an Error that names it", "[tok
 
 TEST_CASE("a file that was replaced is read as it was when it was opened", "[tokens]") {
   const TempFolder folder;
-  const Tokens files = in_files(folder, counting(100), 100, TokenFormat::nanogpt, 16);
+  const TokenSource files = in_files(folder, counting(100), 100, TokenFormat::nanogpt, 16);
   std::filesystem::remove(folder / "0.bin");
   folder.put("0.bin", "x");
   CHECK(values_of(files) == counting(100));
@@ -146,7 +147,7 @@ TEST_CASE("memory does not grow with what is read of a file", "[tokens]") {
   // Without blocks on the disk: a gigabyte of zeros.
   const auto path = folder.put("large.bin", "");
   std::filesystem::resize_file(path, std::int64_t{1} << 30);
-  const Tokens tokens({open_shard(path)});
+  const TokenSource tokens({open_shard(path)});
   REQUIRE(tokens.size() == std::int64_t{1} << 29);
   Loader loader(tokens, 8, 1024, Rng(1));
   loader.next();

@@ -1,6 +1,6 @@
 // A chat template: it comes with a model, from anybody, and is a program.
 
-#include "tapegrad/data/jinja/template.h"
+#include "tapegrad/data/jinja/internal/template.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

@@ -1,7 +1,7 @@
 // JSON schemas. A text under the grammar of one that is accepted must go on until it ends: there
 // are no dead ends.
 
-#include "tapegrad/data/grammar/grammar.h"
+#include "tapegrad/data/grammar/internal/grammar.h"
 #include "tapegrad/data/grammar/json_schema.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 

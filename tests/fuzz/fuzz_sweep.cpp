@@ -5,7 +5,7 @@
 
 #include "tapegrad/apps/sweep/sweep_record.h"
 #include "tapegrad/apps/sweep/varied_options.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

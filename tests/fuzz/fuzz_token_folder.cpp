@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/corpus/internal/token_folder.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;
@@ -35,7 +35,7 @@ void put_or_remove(const char* name, std::string_view bytes) {
   }
 }
 
-std::vector<data::Token> values_of(const data::Tokens& tokens) {
+std::vector<data::Token> values_of(const data::TokenSource& tokens) {
   std::vector<data::Token> values(static_cast<std::size_t>(tokens.size()));
   tokens.copy(0, values);
   return values;

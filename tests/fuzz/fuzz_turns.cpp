@@ -40,8 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const data::TokenFile file =
         data::open_shard(path, data::TokenFormat::nanogpt, data::kTurnBits);
     data::scan_shard(file, INT32_MAX);
-    data::TurnReader turns(data::Tokens({file}), std::ssize(tokens), path.string());
-    auto set = std::make_shared<data::ChatSet>(data::Tokens(tokens));
+    data::TurnReader turns(data::TokenSource({file}), std::ssize(tokens), path.string());
+    auto set = std::make_shared<data::ChatSet>(data::TokenSource(tokens));
     std::int64_t seen = 0;
     for (data::TurnReader::Chat chat; turns.next(chat);) {
       if (chat.begin != seen) fuzz::finding("a conversation begins elsewhere");

@@ -376,11 +376,12 @@ TEST_CASE("residual scalars mix a block's input with the normed embedding, and b
   CHECK(difference(states[2], tiny.model.h[1](states[1]), 1e-12, 1e-12) == "");
 }
 
-TEST_CASE("a summary counts all parts, and a settled config is the same model", "[decoder]") {
+TEST_CASE("a summary counts all parts, and a config with its defaults is the same model",
+          "[decoder]") {
   for_each_part([](const Config& config) {
     const Tiny tiny(config);
     CHECK(nn::summary(config).parameters() == tiny.params.count());
-    const Tiny settled(config.settled());
+    const Tiny settled(config.with_defaults());
     CHECK(settled.loss() == tiny.loss());
     const Config& c = tiny.model.config;
     CHECK((c.bias && c.qkv_bias && c.activation && c.gated && c.separate_qkv && c.positions &&

@@ -29,12 +29,12 @@ double true_peak(std::size_t before, const NamedTensors& parameters, const LossO
 
 double true_peak(const nn::DecoderConfig& config, std::int64_t B,
                  const run::MemoryOptions& options) {
-  Rng rng(1), dropout(2, options.stored_masks ? Rng::Kind::torch : Rng::Kind::philox);
+  Rng rng(1), dropout(2, options.step.dropout);
   const Tensor ids = random_ids(rng, {B, config.block_size}, config.vocab_size);
   const std::size_t before = memory_stats().live;
-  const nn::Params params(rng, DType::f32, options.precision);
+  const nn::Params params(rng, DType::f32, options.step.precision);
   nn::GPT gpt(params, config);
-  gpt.recompute = options.recompute;
+  gpt.recompute = options.step.recompute;
   return true_peak(before, params.parameters(), [&] { return gpt.loss(ids, ids, &dropout); });
 }
 
@@ -67,13 +67,13 @@ TEST_CASE("a GPT's step takes the memory that its dry run says", "[measure]") {
     run::MemoryOptions options;
   };
   const Case cases[] = {{"plain", small_config(), {}},
-                        {"recomputed", small_config(), {.recompute = true}},
+                        {"recomputed", small_config(), {.step = {.recompute = true}}},
                         {"dropout", dropping, {}},
-                        {"dropout recomputed", dropping, {.recompute = true}},
-                        {"stored masks", dropping, {.stored_masks = true}},
-                        {"bf16", small_config(), {.precision = Precision::bf16}},
+                        {"dropout recomputed", dropping, {.step = {.recompute = true}}},
+                        {"stored masks", dropping, {.step = {.dropout = Rng::Kind::torch}}},
+                        {"bf16", small_config(), {.step = {.precision = Precision::bf16}}},
                         {"wide vocabulary", wide, {}},
-                        {"wide vocabulary, bf16", wide, {.precision = Precision::bf16}},
+                        {"wide vocabulary, bf16", wide, {.step = {.precision = Precision::bf16}}},
                         {"rope, separate, relu", other, {}}};
   for (const Case& c : cases) {
     const double estimate = run::estimate_memory(c.config, 8, c.options).total;
@@ -136,9 +136,9 @@ TEST_CASE("memory is of the sequences that are trained on, not of all that a mod
 TEST_CASE("the optimiser says what it keeps", "[measure]") {
   const auto estimate = [](const char* optimizer, double momentum, const std::string& adamw) {
     run::MemoryOptions options;
-    options.optimizer.optimizer = optim::optimizer_named(optimizer);
-    options.optimizer.settings.set("momentum", momentum);
-    if (!adamw.empty()) options.optimizer.optimizer_for = {adamw + "=adamw"};
+    options.step.optimizer.optimizer = optim::optimizer_named(optimizer);
+    options.step.optimizer.settings.set("momentum", momentum);
+    if (!adamw.empty()) options.step.optimizer.optimizer_for = {adamw + "=adamw"};
     return run::estimate_memory(small_config(), 2, options);
   };
   const nn::StepMemory adamw = estimate("adamw", 0, ""), plain = estimate("sgd", 0, "");

@@ -1,6 +1,6 @@
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/internal/shares.h"
 #include "tapegrad/optim/parameter_groups.h"
-#include "tapegrad/optim/shares.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

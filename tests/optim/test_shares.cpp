@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "tapegrad/optim/clip.h"
-#include "tapegrad/optim/shares.h"
+#include "tapegrad/optim/internal/shares.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad::optim;

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/data/chat/chat_template.h"
-#include "tapegrad/data/jinja/template.h"
+#include "tapegrad/data/jinja/internal/template.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::evaluation {

@@ -1,7 +1,7 @@
 #include "tapegrad/apps/evaluate/items/item_file.h"
 
-#include "tapegrad/base/fingerprint.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/internal/fingerprint.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::evaluation {
 namespace {

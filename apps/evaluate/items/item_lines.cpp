@@ -4,9 +4,9 @@
 #include <charconv>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/data/jinja/internal/characters.h"
 
 namespace tapegrad::evaluation {
 namespace {

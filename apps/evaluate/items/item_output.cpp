@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tapegrad/apps/evaluate/items/metrics.h"
-#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/data/jinja/internal/characters.h"
 
 namespace tapegrad::evaluation {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "tapegrad/apps/evaluate/items/examples.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/data/chat/render_chat.h"
 
 namespace tapegrad::evaluation {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tapegrad/autograd/tape.h"
-#include "tapegrad/base/text/base64.h"
+#include "tapegrad/base/text/internal/base64.h"
 #include "tapegrad/nn/lora/row_adapters.h"
 
 namespace tapegrad::serve {

@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "tapegrad/base/text/cut_text.h"
+#include "tapegrad/base/text/internal/cut_text.h"
 
 namespace tapegrad::serve {
 namespace {

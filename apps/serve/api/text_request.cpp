@@ -9,7 +9,7 @@
 #include "tapegrad/apps/serve/api/response_format.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/option_schema.h"
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 
 namespace tapegrad::serve {
 namespace {

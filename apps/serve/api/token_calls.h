@@ -2,7 +2,7 @@
 
 #include "tapegrad/apps/serve/api/completions.h"
 #include "tapegrad/apps/serve/served_model.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::serve {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tapegrad/apps/chart/chart_axis.h"
-#include "tapegrad/base/text/markup.h"
+#include "tapegrad/base/text/internal/markup.h"
 #include "tapegrad/base/text/words.h"
 
 namespace tapegrad::watch {

@@ -6,11 +6,11 @@
 #include <set>
 
 #include "tapegrad/apps/chart/svg_chart.h"
-#include "tapegrad/base/text/markup.h"
+#include "tapegrad/base/text/internal/markup.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/run/folder/internal/session.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/folder/session.h"
 
 namespace tapegrad::watch {
 namespace {

@@ -1,5 +1,5 @@
-#include "tapegrad/autograd/quantized/kernels.h"
-#include "tapegrad/autograd/quantized/kernels/vector_avx2.h"
+#include "tapegrad/autograd/quantized/internal/kernels.h"
+#include "tapegrad/autograd/quantized/kernels/internal/vector_avx2.h"
 
 namespace tapegrad::quantized {
 

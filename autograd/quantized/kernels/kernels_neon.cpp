@@ -1,5 +1,5 @@
-#include "tapegrad/autograd/quantized/kernels.h"
-#include "tapegrad/autograd/quantized/kernels/vector_neon.h"
+#include "tapegrad/autograd/quantized/internal/kernels.h"
+#include "tapegrad/autograd/quantized/kernels/internal/vector_neon.h"
 
 namespace tapegrad::quantized {
 

@@ -1,5 +1,5 @@
-#include "tapegrad/autograd/quantized/kernels.h"
-#include "tapegrad/autograd/quantized/kernels/vector_plain.h"
+#include "tapegrad/autograd/quantized/internal/kernels.h"
+#include "tapegrad/autograd/quantized/kernels/internal/vector_plain.h"
 
 namespace tapegrad::quantized {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tapegrad/data/grammar/schema/schema_facts.h"
+#include "tapegrad/data/grammar/schema/internal/schema_facts.h"
 
 namespace tapegrad::data {
 namespace {

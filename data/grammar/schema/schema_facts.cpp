@@ -1,10 +1,10 @@
-#include "tapegrad/data/grammar/schema/schema_facts.h"
+#include "tapegrad/data/grammar/schema/internal/schema_facts.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "tapegrad/data/grammar/schema/schema_keywords.h"
+#include "tapegrad/data/grammar/schema/internal/schema_keywords.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/data/grammar/schema/schema_keywords.h"
+#include "tapegrad/data/grammar/schema/internal/schema_keywords.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
-#include "tapegrad/data/grammar/schema/schema_terms.h"
+#include "tapegrad/data/grammar/schema/internal/schema_terms.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/data/grammar/schema/string_formats.h"
+#include "tapegrad/data/grammar/schema/internal/string_formats.h"
 
 namespace tapegrad::data {
 namespace {

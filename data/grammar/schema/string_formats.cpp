@@ -1,4 +1,4 @@
-#include "tapegrad/data/grammar/schema/string_formats.h"
+#include "tapegrad/data/grammar/schema/internal/string_formats.h"
 
 #include <map>
 #include <string>

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/characters.h"
-#include "tapegrad/data/jinja/operators.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/characters.h"
+#include "tapegrad/data/jinja/internal/operators.h"
 
 // The methods of str that cut it.
 

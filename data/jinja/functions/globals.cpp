@@ -1,9 +1,9 @@
 #include <array>
 #include <ctime>
 
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/namespace_object.h"
-#include "tapegrad/data/jinja/python_text.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/namespace_object.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
 
 // The functions that every template knows: Jinja's, and those that transformers adds.
 

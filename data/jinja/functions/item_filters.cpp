@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "tapegrad/base/text/number_text.h"
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/characters.h"
-#include "tapegrad/data/jinja/operators.h"
-#include "tapegrad/data/jinja/python_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/characters.h"
+#include "tapegrad/data/jinja/internal/operators.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
 
 // Jinja's filters of lists and dicts.
 

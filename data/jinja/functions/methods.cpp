@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/run.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/run.h"
 
 // The methods of dict, and the lookup of all methods. Those that would change a list or dict are
 // unsafe.

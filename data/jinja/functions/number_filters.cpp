@@ -2,9 +2,9 @@
 #include <optional>
 #include <string>
 
-#include "tapegrad/base/text/number_text.h"
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/characters.h"
 
 // Jinja's filters of numbers.
 

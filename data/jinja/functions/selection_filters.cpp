@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <string>
 
-#include "tapegrad/data/jinja/arguments.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
 
 // Filters that apply another filter or a test to each item. Jinja's give their items when they are
 // asked for; these make all at once, which shows only if an item fails that nobody asks for.

@@ -2,10 +2,10 @@
 #include <string>
 
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/characters.h"
-#include "tapegrad/data/jinja/operators.h"
-#include "tapegrad/data/jinja/python_text.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/characters.h"
+#include "tapegrad/data/jinja/internal/operators.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
 
 // Jinja's filters that make texts.
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/characters.h"
-#include "tapegrad/data/jinja/operators.h"
-#include "tapegrad/data/jinja/python_text.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/characters.h"
+#include "tapegrad/data/jinja/internal/operators.h"
+#include "tapegrad/data/jinja/internal/python_text.h"
 
 // The methods of str, but those that cut it.
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/operators.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/operators.h"
 
 // Jinja's tests: {{ value is NAME }}.
 

@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/data/jinja/syntax/expression_parser.h"
+#include "tapegrad/data/jinja/syntax/internal/expression_parser.h"
 
 // The operands of operators: literals, names, and what follows these without a blank.
 

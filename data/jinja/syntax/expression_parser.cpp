@@ -1,4 +1,4 @@
-#include "tapegrad/data/jinja/syntax/expression_parser.h"
+#include "tapegrad/data/jinja/syntax/internal/expression_parser.h"
 
 #include <optional>
 

@@ -1,14 +1,14 @@
-#include "tapegrad/data/jinja/syntax/lexer.h"
+#include "tapegrad/data/jinja/syntax/internal/lexer.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/jinja/characters.h"
-#include "tapegrad/data/jinja/syntax/string_literal.h"
-#include "tapegrad/data/jinja/value.h"
+#include "tapegrad/data/jinja/internal/characters.h"
+#include "tapegrad/data/jinja/internal/value.h"
+#include "tapegrad/data/jinja/syntax/internal/string_literal.h"
 
 namespace tapegrad::data::jinja {
 namespace {

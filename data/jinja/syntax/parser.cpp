@@ -1,9 +1,9 @@
-#include "tapegrad/data/jinja/syntax/parser.h"
+#include "tapegrad/data/jinja/syntax/internal/parser.h"
 
 #include <algorithm>
 #include <initializer_list>
 
-#include "tapegrad/data/jinja/syntax/expression_parser.h"
+#include "tapegrad/data/jinja/syntax/internal/expression_parser.h"
 
 namespace tapegrad::data::jinja {
 namespace {

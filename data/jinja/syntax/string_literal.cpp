@@ -1,10 +1,10 @@
-#include "tapegrad/data/jinja/syntax/string_literal.h"
+#include "tapegrad/data/jinja/syntax/internal/string_literal.h"
 
 #include <optional>
 
-#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/jinja/value.h"
+#include "tapegrad/data/jinja/internal/value.h"
 
 namespace tapegrad::data::jinja {
 namespace {

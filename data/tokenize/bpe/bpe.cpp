@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
-#include "tapegrad/data/tokenize/bpe/gpt2_merges.h"
 #include "tapegrad/data/tokenize/bpe/gpt2_pieces.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
+#include "tapegrad/data/tokenize/bpe/internal/gpt2_merges.h"
 
 namespace tapegrad::data {
 

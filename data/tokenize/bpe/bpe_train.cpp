@@ -8,8 +8,8 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
-#include "tapegrad/data/tokenize/bpe/merge_trainer.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
+#include "tapegrad/data/tokenize/bpe/internal/merge_trainer.h"
 
 namespace tapegrad::data {
 

@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
 
 #include <algorithm>
 #include <numeric>

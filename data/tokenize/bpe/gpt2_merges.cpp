@@ -1,10 +1,10 @@
-#include "tapegrad/data/tokenize/bpe/gpt2_merges.h"
+#include "tapegrad/data/tokenize/bpe/internal/gpt2_merges.h"
 
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
 
 namespace tapegrad::embedded {
 std::string_view gpt2_merges();

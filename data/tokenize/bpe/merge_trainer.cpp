@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/bpe/merge_trainer.h"
+#include "tapegrad/data/tokenize/bpe/internal/merge_trainer.h"
 
 #include <algorithm>
 #include <utility>

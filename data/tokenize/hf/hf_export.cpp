@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/hf/hf_export.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_export.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
 
 namespace tapegrad::data {
 namespace {

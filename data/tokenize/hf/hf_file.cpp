@@ -1,8 +1,8 @@
-#include "tapegrad/data/tokenize/hf/hf_file.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_file.h"
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/json/json_table.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/json/internal/json_table.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,15 +1,15 @@
-#include "tapegrad/data/tokenize/hf/hf_folder_file.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_folder_file.h"
 
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
-#include "tapegrad/data/tokenize/hf/outside_tokens.h"
-#include "tapegrad/data/tokenize/hf/tokenizer_config.h"
-#include "tapegrad/data/tokenize/sentencepiece/model_file.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_of_pieces.h"
+#include "tapegrad/data/tokenize/hf/internal/outside_tokens.h"
+#include "tapegrad/data/tokenize/hf/internal/tokenizer_config.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/model_file.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,11 +1,11 @@
-#include "tapegrad/data/tokenize/hf/hf_json.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_json.h"
 
 #include <cstdint>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/base/json/python_json.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/base/json/internal/python_json.h"
 
 namespace tapegrad::data {
 

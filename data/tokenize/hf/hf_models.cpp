@@ -1,15 +1,15 @@
-#include "tapegrad/data/tokenize/hf/hf_models.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_models.h"
 
 #include <cmath>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 #include "tapegrad/data/tokenize/bpe/byte_pairs.h"
-#include "tapegrad/data/tokenize/hf/hf_json.h"
-#include "tapegrad/data/tokenize/sentencepiece/char_pairs.h"
-#include "tapegrad/data/tokenize/sentencepiece/sentencepiece_rules.h"
-#include "tapegrad/data/tokenize/sentencepiece/unigram.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_json.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/char_pairs.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/sentencepiece_rules.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/unigram.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,12 +1,12 @@
-#include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_of_pieces.h"
 
 #include <cmath>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/base64.h"
+#include "tapegrad/base/text/internal/base64.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/tokenize/sentencepiece/merges_of_scores.h"
-#include "tapegrad/data/tokenize/sentencepiece/model_file.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/merges_of_scores.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/model_file.h"
 
 namespace tapegrad::data {
 namespace {

@@ -4,15 +4,15 @@
 #include <unordered_set>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/tokenize/hf/hf_file.h"
-#include "tapegrad/data/tokenize/hf/hf_json.h"
-#include "tapegrad/data/tokenize/hf/hf_models.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
-#include "tapegrad/data/tokenize/hf/steps/hf_steps.h"
-#include "tapegrad/data/tokenize/sentencepiece/merges_of_scores.h"
-#include "tapegrad/data/tokenize/sentencepiece/sentencepiece_rules.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_file.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_json.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_models.h"
+#include "tapegrad/data/tokenize/hf/steps/internal/hf_steps.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/merges_of_scores.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/sentencepiece_rules.h"
 
 namespace tapegrad::data {
 

@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/hf/outside_tokens.h"
+#include "tapegrad/data/tokenize/hf/internal/outside_tokens.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,8 +12,8 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/data/tokenize/hf/hf_json.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_json.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,7 +1,7 @@
-#include "tapegrad/data/tokenize/hf/token_texts.h"
+#include "tapegrad/data/tokenize/hf/internal/token_texts.h"
 
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
-#include "tapegrad/data/tokenize/sentencepiece/unknown_text.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/unknown_text.h"
 
 namespace tapegrad::data {
 

@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/hf/tokenizer_config.h"
+#include "tapegrad/data/tokenize/hf/internal/tokenizer_config.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/hf/hf_json.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_json.h"
 
 namespace tapegrad::data {
 namespace {

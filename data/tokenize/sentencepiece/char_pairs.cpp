@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/sentencepiece/char_pairs.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/char_pairs.h"
 
 #include <algorithm>
 #include <bit>

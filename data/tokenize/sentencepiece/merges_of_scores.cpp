@@ -1,11 +1,11 @@
-#include "tapegrad/data/tokenize/sentencepiece/merges_of_scores.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/merges_of_scores.h"
 
 #include <algorithm>
 #include <tuple>
 #include <vector>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/hf/text_index.h"
+#include "tapegrad/data/tokenize/hf/internal/text_index.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/sentencepiece/model_file.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/model_file.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/tokenize/sentencepiece/unknown_text.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/unknown_text.h"
 
 namespace tapegrad::data {
 namespace {

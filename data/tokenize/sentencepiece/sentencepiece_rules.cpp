@@ -1,11 +1,11 @@
-#include "tapegrad/data/tokenize/sentencepiece/sentencepiece_rules.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/sentencepiece_rules.h"
 
 #include <limits>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/base64.h"
-#include "tapegrad/data/tokenize/hf/hf_json.h"
-#include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
+#include "tapegrad/base/text/internal/base64.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_json.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_of_pieces.h"
 
 namespace tapegrad::data {
 namespace {

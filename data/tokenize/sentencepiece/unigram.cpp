@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/sentencepiece/unigram.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/unigram.h"
 
 #include <algorithm>
 

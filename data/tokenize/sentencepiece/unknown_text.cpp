@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/sentencepiece/unknown_text.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/unknown_text.h"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/train/piece_lattice.h"
+#include "tapegrad/data/tokenize/train/internal/piece_lattice.h"
 
 #include <cmath>
 #include <limits>

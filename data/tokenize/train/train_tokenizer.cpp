@@ -11,11 +11,11 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
-#include "tapegrad/data/tokenize/bpe/merge_trainer.h"
-#include "tapegrad/data/tokenize/hf/hf_export.h"
-#include "tapegrad/data/tokenize/hf/hf_file.h"
-#include "tapegrad/data/tokenize/sentencepiece/merges_of_scores.h"
-#include "tapegrad/data/tokenize/train/unigram_train.h"
+#include "tapegrad/data/tokenize/bpe/internal/merge_trainer.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_export.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_file.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/merges_of_scores.h"
+#include "tapegrad/data/tokenize/train/internal/unigram_train.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/train/unigram_seeds.h"
+#include "tapegrad/data/tokenize/train/internal/unigram_seeds.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/train/unigram_train.h"
+#include "tapegrad/data/tokenize/train/internal/unigram_train.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/data/tokenize/train/piece_lattice.h"
-#include "tapegrad/data/tokenize/train/unigram_seeds.h"
+#include "tapegrad/data/tokenize/train/internal/piece_lattice.h"
+#include "tapegrad/data/tokenize/train/internal/unigram_seeds.h"
 
 namespace tapegrad::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/train/word_characters.h"
+#include "tapegrad/data/tokenize/train/internal/word_characters.h"
 
 #include <algorithm>
 #include <map>

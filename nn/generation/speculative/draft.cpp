@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tapegrad/nn/decoder.h"
-#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 
 namespace tapegrad::nn {
 namespace {

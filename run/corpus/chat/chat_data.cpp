@@ -6,7 +6,7 @@
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/run/corpus/chat/chat_folder.h"
+#include "tapegrad/run/corpus/chat/internal/chat_folder.h"
 
 namespace tapegrad::run {
 namespace {

@@ -1,12 +1,12 @@
-#include "tapegrad/run/corpus/chat/chat_folder.h"
+#include "tapegrad/run/corpus/chat/internal/chat_folder.h"
 
 #include <vector>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/data/turns.h"
-#include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/corpus/internal/token_folder.h"
 #include "tapegrad/run/models/chat_template_of.h"
 #include "tapegrad/run/models/model_settings.h"
 
@@ -28,9 +28,9 @@ std::shared_ptr<data::ChatSet> set_of_part(const ChatPart& part, const data::Tok
                                            std::vector<std::int64_t>& kept) {
   check_part(TokenPart{part.files, {}, 0, part.info.shards}, tokenizer.vocab_size());
   check_part(TokenPart{part.turns, {}, 0, std::vector{part.turns_info}}, INT32_MAX);
-  const data::Tokens tokens(part.files);
+  const data::TokenSource tokens(part.files);
   const std::string name = part.turns.front().path.string();
-  data::TurnReader turns(data::Tokens(part.turns), tokens.size(), name);
+  data::TurnReader turns(data::TokenSource(part.turns), tokens.size(), name);
   auto set = std::make_shared<data::ChatSet>(tokens);
   for (data::TurnReader::Chat chat; turns.next(chat);) {
     const std::int64_t whole = chat.length;

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"

@@ -14,10 +14,10 @@
 #include "tapegrad/data/tokenize/bpe/bpe_train.h"
 #include "tapegrad/data/tokenize/char_vocab.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
-#include "tapegrad/run/corpus/prepare/prepare_encode.h"
-#include "tapegrad/run/corpus/prepare/prepare_progress.h"
+#include "tapegrad/run/corpus/prepare/internal/prepare_encode.h"
+#include "tapegrad/run/corpus/prepare/internal/prepare_progress.h"
 #include "tapegrad/run/corpus/text_data.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 
 namespace tapegrad::run {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
@@ -17,11 +17,11 @@
 #include "tapegrad/run/corpus/chat/chat_encode.h"
 #include "tapegrad/run/corpus/chat/chat_text.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
+#include "tapegrad/run/corpus/prepare/internal/prepare_encode.h"
+#include "tapegrad/run/corpus/prepare/internal/prepare_progress.h"
 #include "tapegrad/run/corpus/prepare/prepare.h"
-#include "tapegrad/run/corpus/prepare/prepare_encode.h"
-#include "tapegrad/run/corpus/prepare/prepare_progress.h"
 #include "tapegrad/run/corpus/text_data.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/models/chat_template_of.h"
 #include "tapegrad/run/models/model.h"
 

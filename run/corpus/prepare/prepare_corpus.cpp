@@ -1,4 +1,4 @@
-#include "tapegrad/run/corpus/prepare/prepare_corpus.h"
+#include "tapegrad/run/corpus/prepare/internal/prepare_corpus.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "tapegrad/run/corpus/prepare/prepare_encode.h"
+#include "tapegrad/run/corpus/prepare/internal/prepare_encode.h"
 
 #include <algorithm>
 

@@ -8,9 +8,9 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/run/corpus/chat/chat_text.h"
+#include "tapegrad/run/corpus/internal/token_folder.h"
 #include "tapegrad/run/corpus/text_data.h"
-#include "tapegrad/run/corpus/token_folder.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 
 namespace tapegrad::run {
 

@@ -1,4 +1,4 @@
-#include "tapegrad/run/corpus/prepare/prepare_progress.h"
+#include "tapegrad/run/corpus/prepare/internal/prepare_progress.h"
 
 #include <fmt/format.h>
 

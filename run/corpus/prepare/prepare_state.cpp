@@ -1,4 +1,4 @@
-#include "tapegrad/run/corpus/prepare/prepare_state.h"
+#include "tapegrad/run/corpus/prepare/internal/prepare_state.h"
 
 #include <unistd.h>
 
@@ -6,8 +6,8 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/models/model_settings.h"
 
 namespace tapegrad::run {

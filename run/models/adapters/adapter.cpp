@@ -9,7 +9,7 @@
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/run/models/formats/gguf/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
 
 namespace tapegrad::run {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/run/models/adapters/adapter.h"
-#include "tapegrad/run/models/families/family.h"
-#include "tapegrad/run/models/formats/gguf/gguf_names.h"
-#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
+#include "tapegrad/run/models/families/internal/family.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
 
 namespace tapegrad::run {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/models/adapters/adapter.h"
-#include "tapegrad/run/models/families/family.h"
-#include "tapegrad/run/models/families/family_keys.h"
-#include "tapegrad/run/models/formats/hf/hf_weights.h"
+#include "tapegrad/run/models/families/internal/family.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_weights.h"
 
 namespace tapegrad::run {
 namespace {

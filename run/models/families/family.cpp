@@ -1,9 +1,9 @@
-#include "tapegrad/run/models/families/family.h"
+#include "tapegrad/run/models/families/internal/family.h"
 
 #include <algorithm>
 #include <tuple>
 
-#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
 

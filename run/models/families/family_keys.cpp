@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ double usual_attention_scale(const nn::DecoderConfig& c) {
 
 // A config whose optional members have the values that the model has, and whose options without an
 // effect have their defaults.
-nn::DecoderConfig settled(nn::DecoderConfig c) {
+nn::DecoderConfig effective_config(nn::DecoderConfig c) {
   const nn::DecoderConfig usual;
   if (!c.rotary()) c.rope_base = usual.rope_base;
   if (!c.rotary() || !c.scaling()) {
@@ -26,7 +26,7 @@ nn::DecoderConfig settled(nn::DecoderConfig c) {
   }
   if (c.attention_scale == 0) c.attention_scale = usual_attention_scale(c);
   const bool mlp_bias = c.with_mlp_bias();
-  c = c.settled();
+  c = c.with_defaults();
   c.mlp_bias = mlp_bias;
   return c;
 }
@@ -38,8 +38,8 @@ nn::DecoderConfig with_usual_inner(nn::DecoderConfig c) {
   return without.inner() == c.inner() ? without : c;
 }
 
-Section settled_section(const nn::DecoderConfig& config) {
-  const nn::DecoderConfig all = settled(config);
+Section effective_section(const nn::DecoderConfig& config) {
+  const nn::DecoderConfig all = effective_config(config);
   return section_of("model", all);
 }
 
@@ -190,7 +190,7 @@ void settle_config(const Family& family, std::string_view file, nn::DecoderConfi
   if (c.window == 0) c.rope_window_base = 0;  // of blocks that there are not
   naming(file, [&] { c.validate(); });
   if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
-  const nn::DecoderConfig all = c.settled();
+  const nn::DecoderConfig all = c.with_defaults();
   c.mlp_bias = all.mlp_bias;
   if (c.bias == nn::DecoderConfig{.arch = c.arch}.with_bias()) c.bias.reset();
   c.window = all.window, c.window_pattern = all.window_pattern;
@@ -203,7 +203,7 @@ void settle_config(const Family& family, std::string_view file, nn::DecoderConfi
 
 void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig& config,
                      std::string_view file, std::string_view prefix, const FindValue& find) {
-  const Section section = settled_section(config);
+  const Section section = effective_section(config);
   naming(file, [&] {
     for (const FamilyKey& key : keys) {
       if (key.direction == Direction::same)
@@ -215,7 +215,7 @@ void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig
 std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
                                                                const nn::DecoderConfig& config) {
   const nn::DecoderConfig told = with_usual_inner(config);
-  nn::DecoderConfig whole = settled(config);
+  nn::DecoderConfig whole = effective_config(config);
   if (whole.rotary()) whole.rope_channels = whole.turned_channels();
   const Section given = section_of("model", told), all = section_of("model", whole);
   std::vector<std::pair<std::string_view, Value>> values;
@@ -291,7 +291,7 @@ std::vector<OptionDifference> differences_of(const nn::DecoderConfig& config,
   set_options(only, [&](std::string_view option) {
     return free.count(option) != 0 ? section.find(option) : nullptr;
   });
-  const Section ours = settled_section(config), theirs = settled_section(only);
+  const Section ours = effective_section(config), theirs = effective_section(only);
   std::vector<OptionDifference> differences;
   for (std::size_t i = 0; i < ours.values.size(); ++i) {
     const auto& [option, value] = ours.values[i];
@@ -343,7 +343,7 @@ const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view opt
 }
 
 bool has_option(const nn::DecoderConfig& config, std::string_view option) {
-  return *settled_section(config).find(option) == Value(true);
+  return *effective_section(config).find(option) == Value(true);
 }
 
 void set_option(nn::DecoderConfig& config, std::string_view option, const Value& value) {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
 namespace {

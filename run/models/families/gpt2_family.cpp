@@ -1,7 +1,7 @@
 #include <memory>
 
-#include "tapegrad/run/models/families/family.h"
-#include "tapegrad/run/models/families/gpt2_weights.h"
+#include "tapegrad/run/models/families/internal/family.h"
+#include "tapegrad/run/models/families/internal/gpt2_weights.h"
 
 namespace tapegrad::run {
 namespace {

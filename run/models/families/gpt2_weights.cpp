@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/families/gpt2_weights.h"
+#include "tapegrad/run/models/families/internal/gpt2_weights.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
 namespace {

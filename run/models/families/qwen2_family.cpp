@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/families/family.h"
+#include "tapegrad/run/models/families/internal/family.h"
 
 namespace tapegrad::run {
 

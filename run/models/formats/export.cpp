@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"

@@ -2,13 +2,13 @@
 
 #include <array>
 
+#include "tapegrad/autograd/tensor/internal/write_stored.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/autograd/tensor/write_stored.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/run/folder/folder_calls.h"
-#include "tapegrad/run/models/families/family_keys.h"
-#include "tapegrad/run/models/families/gpt2_weights.h"
-#include "tapegrad/run/models/formats/foreign_parts.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/internal/gpt2_weights.h"
+#include "tapegrad/run/models/formats/internal/foreign_parts.h"
 #include "tapegrad/run/models/formats/llmc_tokenizer.h"
 
 namespace tapegrad::run {

@@ -6,7 +6,7 @@
 #include "tapegrad/autograd/formats/torch_file.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/run/models/formats/foreign_parts.h"
+#include "tapegrad/run/models/formats/internal/foreign_parts.h"
 
 namespace tapegrad::run {
 namespace {

@@ -3,10 +3,10 @@
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/run/folder/folder_calls.h"
-#include "tapegrad/run/models/families/family_keys.h"
-#include "tapegrad/run/models/families/gpt2_weights.h"
-#include "tapegrad/run/models/formats/foreign_parts.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/internal/gpt2_weights.h"
+#include "tapegrad/run/models/formats/internal/foreign_parts.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
 
 namespace tapegrad::run {

@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
+#include "tapegrad/run/models/formats/internal/pre_tokenizer_steps.h"
 
 namespace tapegrad::run {
 

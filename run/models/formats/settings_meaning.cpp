@@ -1,10 +1,10 @@
-#include "tapegrad/run/models/formats/settings_meaning.h"
+#include "tapegrad/run/models/formats/internal/settings_meaning.h"
 
 #include <cmath>
 #include <optional>
 
-#include "tapegrad/base/json/python_json.h"
-#include "tapegrad/run/models/formats/gguf/gguf_settings.h"
+#include "tapegrad/base/json/internal/python_json.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_settings.h"
 
 namespace tapegrad::run {
 namespace {

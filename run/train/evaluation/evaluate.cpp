@@ -5,9 +5,9 @@
 #include <numbers>
 
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/text/number_text.h"
-#include "tapegrad/run/train/evaluation/chosen_batches.h"
-#include "tapegrad/run/train/in_order.h"
+#include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/run/train/evaluation/internal/chosen_batches.h"
+#include "tapegrad/run/train/internal/in_order.h"
 
 namespace tapegrad::run {
 namespace {
@@ -67,7 +67,7 @@ double mean_of_packed(const nn::Decoder& gpt, const std::shared_ptr<const data::
 }
 
 // The mean over the first batches of a new epoch, whose order is drawn from `rng`.
-double mean_of_epoch(const nn::Decoder& gpt, const data::Tokens& tokens, const BatchPlan& plan,
+double mean_of_epoch(const nn::Decoder& gpt, const data::TokenSource& tokens, const BatchPlan& plan,
                      bool training, std::int64_t batches, Rng& rng, Processes* processes) {
   data::EpochLoader loader(tokens, epoch_options(plan, training), rng);
   const double mean =
@@ -101,7 +101,7 @@ std::optional<Losses> estimate_losses(const nn::Decoder& gpt, const TextData& da
     losses.train = mean_of_epoch(gpt, data.train, plan, true, batches, rng, processes);
     losses.val = mean_of_epoch(gpt, data.val, plan, false, batches, rng, processes);
   } else {
-    const auto mean = [&](const data::Tokens& tokens) {
+    const auto mean = [&](const data::TokenSource& tokens) {
       return mean_loss(gpt, data::Loader(tokens, plan.batch_size, plan.block_size, own), batches,
                        processes);
     };
@@ -120,7 +120,7 @@ std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std
     return of(data.chat->train, true) + of(data.chat->val, false);
   }
   if (plan.kind != BatchKind::epochs) return 2 * batches;
-  const auto of = [&](const data::Tokens& tokens, bool training) {
+  const auto of = [&](const data::TokenSource& tokens, bool training) {
     const data::EpochLoader loader(tokens, epoch_options(plan, training), Rng(0));
     return std::min(batches, loader.batches_per_epoch());
   };
@@ -165,7 +165,7 @@ std::optional<TextLoss> loss_of_batches(const nn::Decoder& gpt, const data::Toke
 }  // namespace
 
 std::optional<TextLoss> loss_of_tokens(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
-                                       const data::Tokens& tokens, const WindowOptions& o) {
+                                       const data::TokenSource& tokens, const WindowOptions& o) {
   const data::SequentialBatches batches(tokens, o.batch_size, o.block_size, o.stride, "evaluated");
   return loss_of_batches(
       gpt, tokenizer, batches.size(), [&](std::int64_t i) { return batches[i]; }, o);

@@ -76,7 +76,8 @@ struct WindowOptions {
 // Over `tokens`, in the windows of SequentialBatches. Of what it has seen if a signal interrupts
 // it, or nothing if that is nothing.
 std::optional<TextLoss> loss_of_tokens(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
-                                       const data::Tokens& tokens, const WindowOptions& options);
+                                       const data::TokenSource& tokens,
+                                       const WindowOptions& options);
 
 // Over the answers of conversations, packed in their order, without a stride. `tokens` are the
 // targets that count.

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/run/train/evaluation/chosen_batches.h"
-#include "tapegrad/run/train/in_order.h"
+#include "tapegrad/run/train/evaluation/internal/chosen_batches.h"
+#include "tapegrad/run/train/internal/in_order.h"
 
 namespace tapegrad::run {
 namespace {

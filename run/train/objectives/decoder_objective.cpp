@@ -1,4 +1,4 @@
-#include "tapegrad/run/train/objectives/decoder_objective.h"
+#include "tapegrad/run/train/objectives/internal/decoder_objective.h"
 
 #include "tapegrad/base/text/words.h"
 

@@ -1,4 +1,4 @@
-#include "tapegrad/run/train/objectives/decoder_training.h"
+#include "tapegrad/run/train/objectives/internal/decoder_training.h"
 
 #include "tapegrad/base/memory/dry_run.h"
 

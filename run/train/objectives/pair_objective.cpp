@@ -6,7 +6,7 @@
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/run/train/evaluation/preference_evaluation.h"
-#include "tapegrad/run/train/objectives/decoder_objective.h"
+#include "tapegrad/run/train/objectives/internal/decoder_objective.h"
 
 namespace tapegrad::run {
 namespace {

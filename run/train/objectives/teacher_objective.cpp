@@ -2,7 +2,7 @@
 #include <optional>
 #include <utility>
 
-#include "tapegrad/run/train/objectives/decoder_objective.h"
+#include "tapegrad/run/train/objectives/internal/decoder_objective.h"
 
 namespace tapegrad::run {
 namespace {

@@ -1,7 +1,7 @@
 #include <memory>
 #include <optional>
 
-#include "tapegrad/run/train/objectives/decoder_objective.h"
+#include "tapegrad/run/train/objectives/internal/decoder_objective.h"
 
 namespace tapegrad::run {
 namespace {

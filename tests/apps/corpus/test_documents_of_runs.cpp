@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "tapegrad/apps/train/train_options.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/apps/train/plan/train_options.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/nn/summary.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 

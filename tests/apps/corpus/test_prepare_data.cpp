@@ -48,7 +48,7 @@ std::map<std::string, std::string> files_of(const std::filesystem::path& folder)
 }
 
 std::vector<Token> tokens_of(const std::vector<TokenFile>& files) {
-  const Tokens all(files);
+  const TokenSource all(files);
   std::vector<Token> tokens(static_cast<std::size_t>(all.size()));
   all.copy(0, tokens);
   return tokens;

@@ -24,7 +24,7 @@ TEST_CASE("the JSON of a look fits into its bound, whatever the model", "[inspec
   CHECK(inspect::most_tokens(config_of(12, 12, 1024)) == 182);  // as docs/watching.md says
   CHECK_THROWS_WITH(inspect::most_tokens(config_of(4096, 4096, 64)),
                     ContainsSubstring("4096 blocks of 4096 heads, which is too many to show"));
-  // Tokens with the longest texts, of a model whose attention is spread evenly or at random.
+  // TokenSource with the longest texts, of a model whose attention is spread evenly or at random.
   std::string longest = "\"\"\\\\";
   for (int i = 0; i < 60; ++i) longest += "\"";
   std::vector<std::string> bytes(300);

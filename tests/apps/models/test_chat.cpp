@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/tests/apps/on_terminal.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/run/models/settings_support.h"

@@ -69,7 +69,7 @@ TEST_CASE("keys and values are as short as weights", "[quantized_models]") {
 
 TEST_CASE("what is lost by rounding weights", "[quantized_models]") {
   const run::TextModel f32 = with_weights("f32");
-  const data::Tokens tokens = f32.tokenizer.encode(kText);
+  const data::TokenSource tokens = f32.tokenizer.encode(kText);
   const double plain = run::loss_of_tokens(run::load(tiny().run).gpt, f32.tokenizer, tokens,
                                            {.batch_size = 2, .block_size = 16})
                            ->perplexity;

@@ -2,7 +2,7 @@
 
 #include <signal.h>
 
-#include "tapegrad/base/text/cut_text.h"
+#include "tapegrad/base/text/internal/cut_text.h"
 #include "tapegrad/tests/apps/serve/running_server.h"
 
 using namespace std::chrono_literals;

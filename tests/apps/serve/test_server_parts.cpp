@@ -11,7 +11,7 @@
 #include "tapegrad/apps/serve/api/refusal.h"
 #include "tapegrad/apps/serve/queued_errors.h"
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/base/text/cut_text.h"
+#include "tapegrad/base/text/internal/cut_text.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

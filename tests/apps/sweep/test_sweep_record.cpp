@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tapegrad/apps/sweep/sweep_record.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tapegrad/apps/sweep/training_child.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/tests/apps/sweep/tiny_sweep.h"
 
 using namespace tapegrad;

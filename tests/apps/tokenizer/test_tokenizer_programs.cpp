@@ -1,6 +1,6 @@
 // tapegrad tokenizer train, show and compare.
 
-#include "tapegrad/base/text/base64.h"
+#include "tapegrad/base/text/internal/base64.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"

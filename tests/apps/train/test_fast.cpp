@@ -1,8 +1,8 @@
 // The preset `fast`: what it goes by, and that what it chooses is a run.
 
-#include "tapegrad/apps/train/facts.h"
-#include "tapegrad/apps/train/fast.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/apps/train/plan/facts.h"
+#include "tapegrad/apps/train/plan/fast.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"

@@ -1,7 +1,7 @@
 // Runs that start from another model: its weights and tokenizer, frozen parameters, LoRA adapters
 // and how they are merged.
 
-#include "tapegrad/apps/train/init_from.h"
+#include "tapegrad/apps/train/plan/init_from.h"
 #include "tapegrad/tests/apps/train/tuned_run.h"
 #include "tapegrad/tests/places.h"
 

@@ -1,6 +1,6 @@
 // The plan of train-gpt, of arguments and facts: no text is read here, and no program is started.
 
-#include "tapegrad/apps/train/facts.h"
+#include "tapegrad/apps/train/plan/facts.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_args.h"

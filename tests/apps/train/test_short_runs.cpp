@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/run/record/start_notes.h"
+#include "tapegrad/run/record/internal/start_notes.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 

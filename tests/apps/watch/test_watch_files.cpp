@@ -7,7 +7,7 @@
 
 #include "tapegrad/apps/watch/run_files.h"
 #include "tapegrad/apps/watch/run_list.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/tests/apps/watch/watched_run.h"
 #include "tapegrad/tests/catch.h"
 

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/apps/watch/browser.h"
 #include "tapegrad/tests/apps/watch/watched_run.h"

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "tapegrad/apps/watch/routes.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/tests/apps/watch/browser.h"
 #include "tapegrad/tests/apps/watch/watched_run.h"
 #include "tapegrad/tests/catch.h"

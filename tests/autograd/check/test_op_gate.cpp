@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "tapegrad/autograd/check/op_table.h"
+#include "tapegrad/autograd/internal/step.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/step.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

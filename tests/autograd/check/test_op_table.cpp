@@ -1,8 +1,8 @@
 #include <set>
 
 #include "tapegrad/autograd/check/op_table.h"
+#include "tapegrad/autograd/internal/step.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/step.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

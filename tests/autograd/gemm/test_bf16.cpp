@@ -6,7 +6,7 @@
 #include <limits>
 #include <thread>
 
-#include "tapegrad/autograd/gemm/library.h"
+#include "tapegrad/autograd/gemm/internal/library.h"
 #include "tapegrad/autograd/gemm/product_rate.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "tapegrad/autograd/gemm/openblas_library.h"
+#include "tapegrad/autograd/gemm/internal/openblas_library.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/places.h"
 

@@ -1,6 +1,6 @@
 // The check of a library at its first use: right ones pass, and each kind of wrong one is named.
 
-#include "tapegrad/autograd/gemm/product_trial.h"
+#include "tapegrad/autograd/gemm/internal/product_trial.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

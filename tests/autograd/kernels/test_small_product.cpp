@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "tapegrad/autograd/kernels/small_product.h"
+#include "tapegrad/autograd/kernels/internal/small_product.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

@@ -1,6 +1,6 @@
 // The functions that loops compute in vector code, against those of the standard library in double.
 
-#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/kernels/internal/vector_math.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

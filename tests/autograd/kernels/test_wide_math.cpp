@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "tapegrad/autograd/kernels/wide_math.h"
+#include "tapegrad/autograd/kernels/internal/wide_math.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/quantized/internal/quantized_products.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
-#include "tapegrad/autograd/quantized/quantized_products.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/parallel.h"

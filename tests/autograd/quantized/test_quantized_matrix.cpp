@@ -5,9 +5,9 @@
 
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/quantized/internal/quantized_products.h"
+#include "tapegrad/autograd/quantized/internal/weight_layouts.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
-#include "tapegrad/autograd/quantized/quantized_products.h"
-#include "tapegrad/autograd/quantized/weight_layouts.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/half.h"
 #include "tapegrad/base/parallel.h"

@@ -5,7 +5,7 @@
 #include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/internal/fingerprint.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/autograd/tensor/some_blocks.h"

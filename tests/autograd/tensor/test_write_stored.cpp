@@ -1,6 +1,6 @@
 #include "tapegrad/autograd/formats/safetensors.h"
+#include "tapegrad/autograd/tensor/internal/write_stored.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/autograd/tensor/write_stored.h"
 #include "tapegrad/base/half.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"

@@ -1,7 +1,7 @@
 #include <thread>
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/conv_geometry.h"
+#include "tapegrad/autograd/ops/internal/conv_geometry.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/memory/memory.h"

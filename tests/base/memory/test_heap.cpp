@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "tapegrad/base/memory/heap.h"
+#include "tapegrad/base/memory/internal/heap.h"
 #include "tapegrad/tests/catch.h"
 
 using tapegrad::Heap;

@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/base/text/line_splitter.h"
+#include "tapegrad/base/text/internal/line_splitter.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

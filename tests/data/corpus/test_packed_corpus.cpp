@@ -5,8 +5,8 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus/corpus.h"
-#include "tapegrad/data/corpus/text_file.h"
-#include "tapegrad/data/corpus/unpack.h"
+#include "tapegrad/data/corpus/internal/text_file.h"
+#include "tapegrad/data/corpus/internal/unpack.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/random.h"
 
 namespace tapegrad::testing {

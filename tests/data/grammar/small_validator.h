@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::testing {
 

@@ -1,6 +1,6 @@
 // Patterns and formats of strings, as JSON writes the strings.
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/data/grammar/json_schema.h"
 #include "tapegrad/tests/catch.h"
 

@@ -1,7 +1,7 @@
 #include <array>
 #include <limits>
 
-#include "tapegrad/data/grammar/grammar.h"
+#include "tapegrad/data/grammar/internal/grammar.h"
 #include "tapegrad/data/grammar/vocabulary_mask.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/tests/catch.h"

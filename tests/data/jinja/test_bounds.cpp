@@ -8,8 +8,8 @@
 #include <span>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/template.h"
+#include "tapegrad/data/jinja/internal/arguments.h"
+#include "tapegrad/data/jinja/internal/template.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/places.h"
 #include "tapegrad/tests/sanitized.h"

@@ -1,7 +1,7 @@
 // The template language beside transformers: tests/golden/golden_chats.py made the texts.
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/data/jinja/template.h"
+#include "tapegrad/data/jinja/internal/template.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
 

@@ -1,7 +1,7 @@
 #include <limits>
 
-#include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

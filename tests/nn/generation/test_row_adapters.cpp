@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/nn/generation/generation.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 #include "tapegrad/nn/lora/row_adapters.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"

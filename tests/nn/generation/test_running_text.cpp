@@ -1,8 +1,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/nn/generation/generation.h"
+#include "tapegrad/nn/generation/internal/broken_logits.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

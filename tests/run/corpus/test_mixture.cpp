@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "tapegrad/run/corpus/internal/token_folder.h"
 #include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/corpus/text_data.h"
-#include "tapegrad/run/corpus/token_folder.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/data/token_values.h"
 #include "tapegrad/tests/temp_folder.h"

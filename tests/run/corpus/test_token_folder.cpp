@@ -1,6 +1,6 @@
 #include "tapegrad/data/data_folder.h"
+#include "tapegrad/run/corpus/internal/token_folder.h"
 #include "tapegrad/run/corpus/text_data.h"
-#include "tapegrad/run/corpus/token_folder.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/data/token_values.h"
 #include "tapegrad/tests/golden/golden.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/tests/catch.h"
 

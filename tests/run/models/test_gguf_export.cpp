@@ -240,9 +240,9 @@ TEST_CASE("YaRN's positions go out and come back as llama.cpp computes them", "[
   const auto opened = [&](const std::string& key, const GgufValue& value) {
     Edited e(path);
     e.keys[prefix + key] = value;
-    return e.load().gpt.config.settled();
+    return e.load().gpt.config.with_defaults();
   };
-  const nn::DecoderConfig same = run::load(path).gpt.config.settled();
+  const nn::DecoderConfig same = run::load(path).gpt.config.with_defaults();
   CHECK(opened("yarn_beta_fast", 32.0) == same);
   CHECK(opened("yarn_truncate", true) == same);
   CHECK(opened("attn_factor", 2.0).rope_attention_factor ==

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/run/models/formats/hf/hf_config.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_config.h"
 #include "tapegrad/tests/run/models/hf_golden.h"
 
 using namespace tapegrad;

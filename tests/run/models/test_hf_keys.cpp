@@ -3,9 +3,9 @@
 #include <tuple>
 #include <utility>
 
-#include "tapegrad/base/json/python_json.h"
+#include "tapegrad/base/json/internal/python_json.h"
 #include "tapegrad/nn/generation/kv_cache.h"
-#include "tapegrad/run/models/formats/hf/hf_config.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_config.h"
 #include "tapegrad/tests/run/models/hf_golden.h"
 
 using namespace tapegrad;

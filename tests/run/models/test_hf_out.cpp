@@ -5,7 +5,7 @@
 #include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/models/formats/export.h"
-#include "tapegrad/run/models/formats/hf/hf_config.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_config.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
 #include "tapegrad/tests/temp_folder.h"

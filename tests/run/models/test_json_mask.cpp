@@ -2,7 +2,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/run/models/json_mask.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/tests/apps/tiny_runs.h"

@@ -1,4 +1,4 @@
-#include "tapegrad/run/plan/disk_room.h"
+#include "tapegrad/run/plan/internal/disk_room.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 

@@ -1,4 +1,4 @@
-#include "tapegrad/optim/shares.h"
+#include "tapegrad/optim/internal/shares.h"
 #include "tapegrad/run/plan/step_forecast.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 

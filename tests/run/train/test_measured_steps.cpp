@@ -1,7 +1,7 @@
 #include <vector>
 
 #include "tapegrad/run/record/losses.h"
-#include "tapegrad/run/train/measured_steps.h"
+#include "tapegrad/run/train/internal/measured_steps.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

@@ -4,7 +4,7 @@
 
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/nn/make_decoder.h"
-#include "tapegrad/run/train/objectives/decoder_objective.h"
+#include "tapegrad/run/train/objectives/internal/decoder_objective.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
@@ -109,9 +109,9 @@ TEST_CASE("the rows of pairs in a dry run are as many as those that it is given"
   const auto objective = run::pair_objective({.loss = run::PreferenceLoss::orpo}, std::nullopt);
   const auto activations = [&](std::int64_t rows) {
     run::MemoryOptions options;
-    options.loss = [&](const nn::Decoder& trained, const nn::Decoder*, const Tensor& ids,
-                       Rng* dropout) {
-      return objective->loss_of_rows({trained}, ids, ids, dropout);
+    options.step.loss = [&](const nn::Decoder& trained, const nn::Decoder*,
+                            const nn::TokenRows& ids, const Tensor& targets, Rng* dropout) {
+      return objective->loss_of_rows({trained}, ids, targets, dropout);
     };
     return run::estimate_memory(kConfig, rows, options).activations;
   };

@@ -1,6 +1,6 @@
 // The plan of the loop, of options and facts: nothing is trained here.
 
-#include "tapegrad/run/train/train_plan.h"
+#include "tapegrad/run/train/internal/train_plan.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

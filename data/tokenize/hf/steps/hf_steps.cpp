@@ -1,11 +1,11 @@
-#include "tapegrad/data/tokenize/hf/steps/hf_steps.h"
+#include "tapegrad/data/tokenize/hf/steps/internal/hf_steps.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/base64.h"
-#include "tapegrad/data/tokenize/hf/hf_json.h"
+#include "tapegrad/base/text/internal/base64.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_json.h"
 
 namespace tapegrad::data {
 namespace {

@@ -5,12 +5,12 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
-#include "tapegrad/run/models/families/family_keys.h"
-#include "tapegrad/run/models/formats/foreign_parts.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
-#include "tapegrad/run/models/formats/gguf/gguf_names.h"
-#include "tapegrad/run/models/formats/gguf/gguf_settings.h"
-#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_settings.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/internal/foreign_parts.h"
 #include "tapegrad/run/models/other_types.h"
 
 namespace tapegrad::run {

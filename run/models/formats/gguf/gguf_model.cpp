@@ -7,10 +7,10 @@
 #include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/run/models/families/family_keys.h"
-#include "tapegrad/run/models/formats/foreign_parts.h"
-#include "tapegrad/run/models/formats/gguf/gguf_names.h"
-#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/internal/foreign_parts.h"
 
 namespace tapegrad::run {
 namespace {

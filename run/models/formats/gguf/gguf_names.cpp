@@ -1,10 +1,10 @@
-#include "tapegrad/run/models/formats/gguf/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
 
 #include <cmath>
 #include <numbers>
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
 namespace {

@@ -1,8 +1,8 @@
-#include "tapegrad/run/models/formats/gguf/gguf_scored.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_scored.h"
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
-#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_of_pieces.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
 
 namespace tapegrad::run {
 namespace {

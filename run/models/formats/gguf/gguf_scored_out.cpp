@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
-#include "tapegrad/run/models/formats/gguf/gguf_scored.h"
-#include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_of_pieces.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_scored.h"
+#include "tapegrad/run/models/formats/internal/pre_tokenizer_steps.h"
 
 namespace tapegrad::run {
 namespace {

@@ -1,6 +1,6 @@
-#include "tapegrad/run/models/formats/gguf/gguf_settings.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_settings.h"
 
-#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
 
 namespace tapegrad::run {
 namespace {

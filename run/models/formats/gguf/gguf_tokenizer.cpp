@@ -1,19 +1,19 @@
-#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
 #include "tapegrad/data/tokenize/char_vocab.h"
-#include "tapegrad/data/tokenize/hf/hf_of_pieces.h"
-#include "tapegrad/data/tokenize/hf/text_index.h"
-#include "tapegrad/run/models/families/family.h"
-#include "tapegrad/run/models/formats/gguf/gguf_scored.h"
-#include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_of_pieces.h"
+#include "tapegrad/data/tokenize/hf/internal/text_index.h"
+#include "tapegrad/run/models/families/internal/family.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_scored.h"
+#include "tapegrad/run/models/formats/internal/pre_tokenizer_steps.h"
 
 namespace tapegrad::run {
 namespace {

@@ -4,15 +4,15 @@
 #include <set>
 #include <unordered_set>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
-#include "tapegrad/data/tokenize/sentencepiece/unknown_text.h"
-#include "tapegrad/run/models/families/family.h"
-#include "tapegrad/run/models/formats/gguf/gguf_scored.h"
-#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
-#include "tapegrad/run/models/formats/gguf/written_tokenizer.h"
-#include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
+#include "tapegrad/data/tokenize/sentencepiece/internal/unknown_text.h"
+#include "tapegrad/run/models/families/internal/family.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_scored.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/internal/written_tokenizer.h"
+#include "tapegrad/run/models/formats/internal/pre_tokenizer_steps.h"
 
 namespace tapegrad::run {
 namespace {

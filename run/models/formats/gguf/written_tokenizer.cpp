@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/gguf/written_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/internal/written_tokenizer.h"
 
 #include <fmt/ranges.h>
 
@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/base/json/json_file.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
-#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
 
 namespace tapegrad::run {
 namespace {

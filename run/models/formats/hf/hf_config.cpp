@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/hf/hf_config.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,11 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/python_json.h"
-#include "tapegrad/run/folder/config_json.h"
+#include "tapegrad/base/json/internal/python_json.h"
+#include "tapegrad/run/folder/internal/config_json.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/models/families/family_keys.h"
-#include "tapegrad/run/models/formats/hf/hf_weights.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_weights.h"
 
 namespace tapegrad::run {
 namespace {
@@ -377,7 +377,7 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
     if (stands_for(key, kRotation)) {
       set_rotation(family, config, json);
     } else if (stands_for(key, kWindows)) {
-      set_windows(family, config.settled(), json);
+      set_windows(family, config.with_defaults(), json);
     } else if (stands_for(key, kRotaryBlocks)) {
       set_rotary_blocks(config, json);
     } else {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/data/tokenize/hf/hf_export.h"
-#include "tapegrad/run/models/formats/foreign_parts.h"
-#include "tapegrad/run/models/formats/hf/hf_config.h"
-#include "tapegrad/run/models/formats/hf/hf_weights.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_export.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_config.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_weights.h"
+#include "tapegrad/run/models/formats/internal/foreign_parts.h"
 
 namespace tapegrad::run {
 namespace {

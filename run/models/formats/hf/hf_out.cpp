@@ -1,15 +1,15 @@
 #include "tapegrad/run/models/formats/hf/hf_out.h"
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/models/families/family_keys.h"
-#include "tapegrad/run/models/formats/foreign_parts.h"
-#include "tapegrad/run/models/formats/hf/hf_config.h"
-#include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
-#include "tapegrad/run/models/formats/settings_meaning.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_config.h"
+#include "tapegrad/run/models/formats/internal/foreign_parts.h"
+#include "tapegrad/run/models/formats/internal/pre_tokenizer_steps.h"
+#include "tapegrad/run/models/formats/internal/settings_meaning.h"
 
 namespace tapegrad::run {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/hf/hf_weights.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_weights.h"
 
 #include <algorithm>
 #include <string>
@@ -6,7 +6,7 @@
 #include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/formats/torch_file.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/run/folder/file_names.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 

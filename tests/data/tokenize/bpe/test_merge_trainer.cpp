@@ -1,6 +1,6 @@
 // The pairs that training merges.
 
-#include "tapegrad/data/tokenize/bpe/merge_trainer.h"
+#include "tapegrad/data/tokenize/bpe/internal/merge_trainer.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad::data;

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
+#include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/tests/catch.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/text/base64.h"
+#include "tapegrad/base/text/internal/base64.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/decode_text.h"
 #include "tapegrad/data/tokenize/sentencepiece/charsmap.h"

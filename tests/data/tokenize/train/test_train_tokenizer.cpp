@@ -10,10 +10,10 @@
 #include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/data/tokenize/decode_text.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/data/tokenize/train/piece_lattice.h"
+#include "tapegrad/data/tokenize/train/internal/piece_lattice.h"
+#include "tapegrad/data/tokenize/train/internal/unigram_seeds.h"
+#include "tapegrad/data/tokenize/train/internal/unigram_train.h"
 #include "tapegrad/data/tokenize/train/train_tokenizer.h"
-#include "tapegrad/data/tokenize/train/unigram_seeds.h"
-#include "tapegrad/data/tokenize/train/unigram_train.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

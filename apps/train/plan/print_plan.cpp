@@ -1,0 +1,195 @@
+#include "tapegrad/apps/train/plan/print_plan.h"
+
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "tapegrad/apps/bench/measured_step.h"
+#include "tapegrad/apps/bench/trial.h"
+#include "tapegrad/apps/train/objectives.h"
+#include "tapegrad/apps/train/plan/facts.h"
+#include "tapegrad/apps/train/plan/init_from.h"
+#include "tapegrad/apps/train/plan/presets.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/memory/dry_run.h"
+#include "tapegrad/base/memory/memory.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/plan/step_forecast.h"
+#include "tapegrad/run/record/internal/group_lines.h"
+
+namespace tapegrad::gpt {
+namespace {
+
+// The parts of a step of one process, and of several.
+run::StepParts parts_of(const bench::Trial::Phases& phases, const bench::Trial& trial) {
+  run::StepParts parts{.forward = phases.forward,
+                       .backward = phases.backward,
+                       .norm = phases.norm,
+                       .update = phases.update,
+                       .completed = phases.completed,
+                       .units = optim::units_of(trial.parameters(), trial.groups())};
+  for (const auto& [name, t] : trial.parameters()) parts.sizes.push_back(t.numel());
+  return parts;
+}
+
+void print_forecast(const Plan& o, const run::StepParts& parts, double batch_tokens,
+                    const run::MemoryEstimate& estimate) {
+  const run::Group one{.batches = o.optimizer.gradient_accumulation_steps};
+  const int ranks = static_cast<int>(o.extras.ranks);
+  const run::Group group{
+      .ranks = ranks, .batches = o.batches_of_ranks, .sent = o.optimizer.comm_dtype};
+  const run::Network network{run::parse_bandwidth(o.extras.bandwidth),
+                             run::parse_latency(o.extras.latency)};
+  const run::StepForecast f = run::forecast_step(parts, group, network);
+  const double tokens = batch_tokens * static_cast<double>(group.batches);
+  const double alone = batch_tokens * static_cast<double>(one.batches) /
+                       run::forecast_step(parts, one, network).step;
+  const run::MemoryEstimate rank = run::memory_of_rank(estimate, ranks);
+  fmt::print(
+      "forecast:  {} ranks, {} and {} between them, steps of {:.0f} tokens:\n"
+      "           {:.1f} ms per step, {:.0f} tokens/s, {:.3g} times one process\n"
+      "           {:.1f} ms of computing, {:.1f} ms to move bytes, {:.1f} ms of network, of which "
+      "{:.0f} % hidden\n"
+      "           {:.0f} MB of tensors at once in each rank, optimiser {:.0f}\n",
+      group.ranks, o.extras.bandwidth, o.extras.latency, tokens, f.step * 1e3, tokens / f.step,
+      tokens / f.step / alone, f.computing * 1e3, f.moving * 1e3, f.sending * 1e3, 100 * f.hidden(),
+      rank.total / 1e6, rank.optimizer / 1e6);
+}
+
+std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEstimate& stored,
+                                 const run::MemoryEstimate& recomputed) {
+  double blocks = 0;
+  for (const nn::SummaryRow& row : model.block) blocks += row.flops;
+  blocks *= static_cast<double>(model.blocks);
+  return fmt::format("{:.0f} MB less at once for {:.0f} % more work",
+                     (stored.total - recomputed.total) / 1e6, 100 * blocks / (3 * model.flops()));
+}
+
+// The groups of the parameters that are trained. Makes no weights.
+void print_groups(const Plan& o) {
+  const DryRun dry;
+  const nn::Params params = nn::Params::shapes_only();
+  nn::make_decoder(params, o.model, o.tuning.build_options(o.extras.recomputes()));
+  const NamedTensors parameters = params.parameters();
+  std::string heading = "groups:";
+  for (const std::string& line :
+       run::group_lines(parameters, optim::make_groups(parameters, o.optimizer.rules()))) {
+    fmt::print("{:<10} {}\n", std::exchange(heading, ""), line);
+  }
+}
+
+// How long the run takes, if a step takes so long.
+void print_run(const Plan& o, double step) {
+  if (o.call.max_minutes) {
+    fmt::print(
+        "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take{}\n",
+        60 * *o.call.max_minutes / step, *o.call.max_minutes,
+        o.most_epochs ? fmt::format("; {:g} epochs of a short text end it sooner", *o.most_epochs)
+                      : "");
+  } else if (!o.epochs.epochs) {
+    fmt::print("run:       {} steps take {}, and evaluations beside\n",
+               grouped(o.optimizer.max_iters),
+               duration_text(step * static_cast<double>(o.optimizer.max_iters)));
+  }
+}
+
+double tokens_of_batch(const Plan& o) {
+  return static_cast<double>(o.optimizer.batch_size * o.text.block_size);
+}
+
+// For a model that takes too long to make, or to take a step of one sequence.
+int print_prediction(const Plan& o, const bench::PredictedStep& predicted) {
+  const auto batches = static_cast<double>(o.optimizer.gradient_accumulation_steps);
+  const double step = predicted.step * batches;
+  fmt::print(
+      "predicted: {:.0f} ms per step at least, {:.0f} tokens/s at most, by {:.0f} GFLOP/s of its "
+      "products: to measure one takes longer than {:.0f} s\n",
+      step * 1e3, tokens_of_batch(o) * batches / step, predicted.rate * 1e-9,
+      bench::kMostMeasuring);
+  print_run(o, step);
+  if (o.extras.ranks > 1) fmt::print("forecast:  none, since no step was measured\n");
+  return 0;
+}
+
+// Prints the work and the memory of a step, by computing alone.
+run::MemoryEstimate print_needs(const Plan& o, const nn::Summary& model, double tokens) {
+  if (!o.preset_note.empty()) fmt::print("recipe:    {}\n", o.preset_note);
+  const std::string obstacle = export_obstacle(o.model, o.text.preset);
+  if (!obstacle.empty()) fmt::print("export:    not {}\n", obstacle);
+  fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
+             3e-9 * model.flops() * tokens);
+  std::fflush(stdout);
+  const auto estimate_with = [&](bool recompute) {
+    Plan other = o;
+    other.extras.recompute = recompute ? Recompute::on : Recompute::off;
+    return memory_of(other);
+  };
+  const run::MemoryEstimate stored = estimate_with(false), recomputed = estimate_with(true);
+  const run::MemoryEstimate& estimate = o.extras.recomputes() ? recomputed : stored;
+  fmt::print("memory:    {}\n", run::describe(estimate));
+  fmt::print("recompute: {}{}\n",
+             o.extras.recomputes() ? "on; it takes " : "off; --recompute would take ",
+             price_of_recomputing(model, stored, recomputed));
+  if (!o.recompute_note.empty()) fmt::print("auto:      {}\n", o.recompute_note);
+  fmt::print("dtype:     {}\n", describe_precision(o.optimizer.precision(), product_of(o)));
+  std::fflush(stdout);
+  return estimate;
+}
+
+}  // namespace
+
+int print_plan(const Plan& o) {
+  const nn::DecoderConfig& config = o.model;
+  const run::OptimizerOptions& a = o.optimizer;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds_left = [&] {
+    const auto now = std::chrono::steady_clock::now();
+    return bench::kMostMeasuring - std::chrono::duration<double>(now - begin).count();
+  };
+  const nn::Summary model = nn::summary(config, o.text.block_size);
+  const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
+  const run::MemoryEstimate estimate = print_needs(o, model, tokens);
+  // A run that does not fit has its memory told, but no time: measuring would not fit, either.
+  run::check_memory(estimate, o.call.max_minutes.has_value());
+  print_groups(o);
+  fmt::print("measuring: a step, for at most {:.0f} s\n", bench::kMostMeasuring);
+  std::fflush(stdout);
+  catch_interrupts();
+  const bench::PredictedStep predicted = bench::predicted_step(
+      3 * model.flops() * tokens_of_batch(o), product_of(o), a.precision(), estimate);
+  const double one = predicted.step / static_cast<double>(a.batch_size);
+  if (predicted.making + one > seconds_left()) return print_prediction(o, predicted);
+  reset_peak_memory();
+  run::StepOptions how = step_options(o);
+  const auto objective = objective_of(o);
+  std::optional<nn::Decoder> second;  // made of the model that is measured
+  bool made = false;
+  how.loss = [&](const nn::Decoder& gpt, const nn::Decoder*, const nn::TokenRows& inputs,
+                 const Tensor& targets, Rng* dropout) {
+    if (!std::exchange(made, true)) second = objective->make_second(gpt);
+    return objective->loss_of_rows({gpt, second ? &*second : nullptr}, inputs, targets, dropout);
+  };
+  bench::Trial trial(config, a.batch_size, o.text.block_size, how);
+  const auto measured = bench::measured_step(trial, a.batch_size, o.text.block_size, seconds_left);
+  if (!measured) return kInterruptedExitCode;
+  const run::StepParts parts = parts_of(measured->phases, trial);
+  const double step =
+      run::forecast_step(parts, {.batches = a.gradient_accumulation_steps}, {1, 0}).step;
+  const std::string amount =
+      measured->rows == a.batch_size
+          ? fmt::format("{:.0f} MB of tensors at once",
+                        static_cast<double>(memory_stats().peak) / 1e6)
+          : fmt::format("by {} of the {} sequences of a batch", measured->rows, a.batch_size);
+  fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {}\n", step * 1e3, tokens / step,
+             amount);
+  print_run(o, step);
+  if (o.extras.ranks > 1) {
+    print_forecast(o, parts, tokens_of_batch(o), estimate);
+  }
+  return 0;
+}
+
+}  // namespace tapegrad::gpt

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/autograd/formats/safetensors.h"
+#include "tapegrad/nn/decoder.h"
+#include "tapegrad/nn/params.h"
+#include "tapegrad/run/folder/config.h"
+#include "tapegrad/run/models/families/internal/known_pre_tokenizer.h"
+
+namespace tapegrad::run {
+
+// A family of models is a row of data: what files of Hugging Face's and of llama.cpp call the
+// options of its config and its tensors, both ways. Each has a file here that makes its row; CMake
+// makes the table of them. Formats read and write bytes, and ask the row for everything else.
+
+// An option of nn::DecoderConfig, by its name there, under the name that a format has for it.
+struct FamilyKey {
+  enum class Direction {
+    both,
+    in,       // it is read only
+    out,      // it is written only; what a file says does not matter
+    same,     // written; in a file, it must be what another key has set
+    ignored,  // a file may have it
+  };
+  std::string_view key;
+  std::string_view option = {};  // empty: the key must be absent or `only`
+  Value only = {};
+  Direction direction = Direction::both;
+  bool needed = false;  // a file without it is refused; otherwise Family::model has the value
+  // Their value for a file without the key, where Family::model has another one. Null is refused
+  // then, unless it stands for the value of Family::model.
+  Value absent = {};
+  bool absent_is_not_null = false;
+  bool or_null = false;  // an option that is not set is written as null
+  Value null = {};       // the value of the option for which a file has null [null is as absent]
+  // Their words for the values of an enum, then ours. Of several, the first one is written.
+  std::vector<std::pair<std::string_view, std::string_view>> words = {};
+  // Makes our value of theirs, and theirs of ours, where a file has it in another form. Error for
+  // one that the other form does not have.
+  Value (*ours)(const Value& theirs) = nullptr;
+  Value (*theirs)(const Value& ours) = nullptr;
+};
+// In place of an option: all options of rotary positions, or of windows, which have no key each; or
+// rope_pattern, as a list of 1 and 0.
+inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
+                                  kRotaryBlocks = "rotary blocks";
+
+// A family in transformers: config.json, and safetensors with our names behind a prefix.
+struct HfFamily {
+  // The way in which files name a window: `sliding_window`, 4096 where it is absent, unless it is
+  // null; the same for some blocks, if `use_sliding_window` is true; or for those that
+  // `layer_types` or `sliding_window_pattern` name, where the family's own are [Family::model].
+  enum class Window { none, unless_null, if_asked, by_layer };
+
+  std::string_view model_class, base_class;       // "Qwen2ForCausalLM", "Qwen2Model"
+  std::vector<FamilyKey> keys;                    // in the order in which they are written
+  std::string_view prefix, embedding;             // "model.", "embed_tokens.weight"
+  std::vector<std::string_view> transposed = {};  // ends of names of matrices that are (in, out)
+  std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
+  Window window = Window::none;
+  // The share of a head's channels that turn, where files have no `partial_rotary_factor`. Nothing:
+  // all turn, and files with another one are refused.
+  std::optional<double> turned_share = {};
+  bool may_scale_rotation = true;  // transformers scales rotary positions in any of our ways
+  // The pre-tokenizer that transformers takes whatever the files say, and the sentence that refuses
+  // another one. Empty: the files' own.
+  std::string_view own_pre_tokenizer = {}, own_pre_tokenizer_only = {};
+
+  FamilyKey& key(std::string_view name);  // of `keys`, which have it
+  // For a key of a part that the family's class never has: a file may say false.
+  void never(std::string_view name, FamilyKey::Direction direction = FamilyKey::Direction::in);
+  // Sets what the family's class in transformers takes for absent keys.
+  void set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values);
+};
+
+// The name of a tensor in a GGUF file; '#' is the number of a block. llama.cpp turns neighbouring
+// channels of a head where this project, as Hugging Face, turns channel i with i + D/2. Some
+// families have the rows of Q and K exchanged instead: row 2i + j of a head in the file is row
+// j·D/2 + i here.
+struct GgufTensorName {
+  enum class Exchanged { no, queries, keys };
+  std::string ours, theirs;
+  Exchanged exchanged = Exchanged::no;
+  std::string_view with = {};  // only models with this option have the tensor
+  bool tells = false;          // a file that has the tensor in its first block has that option
+  float plus = 0;              // the file's addend of each element
+};
+
+struct GgufFamily {
+  std::string_view architecture = {};        // empty: GGUF has none of its own for the family
+  std::vector<FamilyKey> keys = {};          // without "llama." before them
+  std::vector<GgufTensorName> tensors = {};  // without the head
+  // Why an option cannot be written, for messages.
+  std::vector<std::pair<std::string_view, std::string_view>> reasons = {};
+  // Llama 3's scaling of rotary positions may stand in the file, as a tensor.
+  bool may_scale_rotation = false;
+  // llama.cpp takes files with a head and, for a tied one, without; otherwise as Family::model.
+  bool takes_either_head = true;
+  // Sets options that llama.cpp decides by the sizes of the model.
+  void (*follow)(nn::DecoderConfig&) = nullptr;
+
+  // For architectures with which llama.cpp reads no biases but those of Q, K and V.
+  void leave_out_biases();
+};
+
+struct Family {
+  std::string_view name;    // model_type of Hugging Face's
+  nn::DecoderConfig model;  // with the values of keys that are absent
+  // Sets options that files do not say, since others decide them.
+  void (*follow)(nn::DecoderConfig&) = nullptr;
+  HfFamily hf;
+  GgufFamily gguf;
+  // The width of the feed-forward layer is left to the config where it is what the config makes it.
+  bool inner_by_default = false;
+  // Options whose tensors files have in one form only, which the others are brought into.
+  std::vector<std::string_view> same_tensors = {};
+  // The tensors of a model by our names, as files of the family have them. They live as long as
+  // the parameters.
+  std::vector<TensorToMake> (*tensors)(const nn::Params& params, const nn::DecoderConfig& config);
+  std::vector<KnownPreTokenizer> pre_tokenizers = {};  // that came with the family
+};
+
+// True if a name ends in one of these.
+bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
+
+// All families, in the order in which messages name them.
+const std::vector<Family>& families();
+// "gpt2, llama and qwen2", of those that have the name.
+std::string names_of_families(std::string_view (*name)(const Family&));
+// The family whose classes compute what the model does, or come nearest to it.
+const Family& family_of(const nn::DecoderConfig& config);
+// The same for GGUF's architectures.
+const Family& gguf_family_of(const nn::DecoderConfig& config);
+
+// Pre-tokenizers of all families, and the one of a name, which there must be.
+const std::vector<KnownPreTokenizer>& pre_tokenizers();
+const KnownPreTokenizer& pre_tokenizer(std::string_view name);
+// Their names or titles, for messages.
+std::string names_of_pre_tokenizers(std::string_view KnownPreTokenizer::*name);
+
+// One row of each file NAME_family.cpp here, NAME_family(): made by CMake, see cmake/rows.cmake.
+std::vector<Family> family_rows();
+// Rows that others begin as: Mistral's and Qwen's are Llama's but for a few lines.
+Family gpt2_family();
+Family llama_family();
+Family qwen2_family();
+Family gemma_family();
+Family gemma3_family();
+
+}  // namespace tapegrad::run

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/run/models/families/internal/family.h"
+
+namespace tapegrad::run {
+
+// A family's keys at work: the values of a file become a config, a config becomes values, and what
+// a format cannot express is refused. Formats turn bytes into values and back.
+
+// The value that a file has under a key of a family, a monostate for null. Nothing: it has none.
+using FindValue = std::function<std::optional<Value>(std::string_view key)>;
+
+// The config that a file's values describe; options of kRotation are not among them. `file` and
+// `prefix` are for messages, "model.gguf" and "llama.". Errors, naming key and value: a key that is
+// needed is missing; a value is of another type, out of bounds, or not the only one that is known.
+nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyKey>& keys,
+                                 std::string_view file, std::string_view prefix,
+                                 const FindValue& find);
+
+// For the end of reading a config. Error, naming the file, if no model can have it; then values
+// that a config has by itself are left to it.
+void settle_config(const Family& family, std::string_view file, nn::DecoderConfig& config);
+// Error, naming the file, for a key whose value is not what other keys say.
+void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig& config,
+                     std::string_view file, std::string_view prefix, const FindValue& find);
+
+// The keys in a file of that config, in their order. Where an option has a default, it is
+// the value that the model has. kRotation and its like are null.
+std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
+                                                               const nn::DecoderConfig& config);
+
+// Options of a config that files with these keys have, or need not have; "tied" only where it has
+// a key.
+std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys);
+
+// The options of a kind of scaled rotary positions, or of all kinds.
+std::vector<std::string_view> rope_scaling_options(
+    std::optional<nn::RopeScalingKind> kind = std::nullopt);
+
+// The model of the family that comes nearest to a config: with those of its options that are
+// `free`.
+nn::DecoderConfig model_with(const Family& family, const nn::DecoderConfig& config,
+                             const std::set<std::string_view>& free);
+
+// An option of a config, as the model has it, beside the value that it would have to have.
+struct OptionDifference {
+  std::string option, value, only;
+};
+// The options whose values differ from `only`. Ignores those in `free`, defaults, and options that
+// have no effect in the model.
+std::vector<OptionDifference> differences_of(const nn::DecoderConfig& config,
+                                             nn::DecoderConfig only,
+                                             const std::set<std::string_view>& free);
+// Refuses the first difference: "GGUF cannot express a model with rope true, only with false", and
+// the reason for the option, if there is one.
+using Reasons = std::vector<std::pair<std::string_view, std::string_view>>;
+void require_expressible(std::string_view format, const nn::DecoderConfig& config,
+                         const nn::DecoderConfig& only, const std::set<std::string_view>& free,
+                         const Reasons& reasons = {});
+
+// Of a value of a file, which may be a whole number. Error for one that is no number.
+double number_of(const Value& value);
+// A pattern of blocks whose every `size`-th has the letter `last`; 1 to 4,096.
+std::string pattern_with_last(char others, char last, std::int64_t size);
+
+// The same model with a base of its own for the positions of blocks with the window, where files of
+// the family always have one. Error if it would not be the same.
+nn::DecoderConfig with_window_base(std::string_view format, const Family& family,
+                                   nn::DecoderConfig config);
+
+// llama.cpp scales scores of Gemma's models by the width of the residual stream if there are as
+// many blocks as the largest of them has.
+template <int kLargest>
+void scale_by_width(nn::DecoderConfig& c) {
+  const auto width = static_cast<double>(c.n_embd / c.n_head);
+  c.attention_scale = c.n_layer == kLargest ? 1 / std::sqrt(width) : 0;
+}
+
+// The first key of an option; null if there is none.
+const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view option);
+
+// True if an option that is true or false is true, as the model has it.
+bool has_option(const nn::DecoderConfig& config, std::string_view option);
+void set_option(nn::DecoderConfig& config, std::string_view option, const Value& value);
+
+// "a", "a and b", "a, b and c".
+std::string words_in_a_row(const std::vector<std::string_view>& words);
+
+}  // namespace tapegrad::run
