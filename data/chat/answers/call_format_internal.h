@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "tapegrad/data/chat/chat_template.h"
+
+namespace tapegrad::data {
+
+// What stands between the marks of a call.
+enum class CallBody {
+  object,            // {"name": "f", "arguments": {…}}
+  list,              // a list of such objects
+  name_then_object,  // f, the format's mark between, {…}
+  python,            // [f(a=1, b="x"), g()]: keyword arguments alone
+  gemma,             // call:f{a:1,b:<escape>x<escape>}
+};
+
+// How a family of models writes that it calls functions.
+struct CallFormat {
+  std::string_view name;
+  // A text that chat templates of this format have, and others do not.
+  std::string_view sign;
+  CallBody body = CallBody::object;
+  // Around each call, or around the list of all. An empty `begin`: the answer as a whole is the
+  // body. An empty `end`: the body ends itself.
+  std::string_view begin = {}, end = {};
+  std::string_view between = {};  // of name_then_object
+  std::string_view arguments_key = "arguments";
+};
+
+// All that are known, a row each.
+std::span<const CallFormat> call_formats();
+// The format of a template that reads tools; nullptr if it does not, or writes calls in a way that
+// is not known. Such models are told plain_call_format() by a message.
+const CallFormat* call_format_of(const ChatTemplate& chat_template);
+const CallFormat& plain_call_format();
+
+}  // namespace tapegrad::data
