@@ -1,5 +1,6 @@
 #include "tapegrad/apps/serve/api/earlier_calls.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "tapegrad/apps/serve/api/template_words.h"
@@ -20,6 +21,8 @@ bool is_object_text(const Json& arguments) {
   }
 }
 
+constexpr std::size_t kMostCalls = 1024;  // of a message
+
 // What a template names is not ignored.
 void end_with(Fields& fields, const data::ChatTemplate& chat) {
   for (const std::string_view name : fields.unknown()) {
@@ -36,6 +39,11 @@ void EarlierCalls::read(Fields& message, std::string_view role) {
     if (!calls->empty() && role != "assistant") {
       message.refuse("tool_calls", fmt::format("'{}' is of the role 'assistant' alone",
                                                message.path_of("tool_calls")));
+    }
+    if (calls->size() > kMostCalls) {
+      message.refuse("tool_calls",
+                     fmt::format("'{}' has {} calls, and {} are the most",
+                                 message.path_of("tool_calls"), calls->size(), kMostCalls));
     }
     for (std::size_t i = 0; i < calls->size(); ++i) {
       const std::string path = message.path_of(fmt::format("tool_calls[{}]", i));

@@ -233,6 +233,8 @@ TEST_CASE("calls and results that fit nothing are refused by their place", "[ser
     return refused(body).first;
   };
   CHECK(of_call(5) == "messages[1].tool_calls");
+  CHECK(of_call(Fields(std::vector<Fields>(1025, {{"function", {{"name", "f"}}}}))) ==
+        "messages[1].tool_calls");
   CHECK(of_call({5}) == "messages[1].tool_calls[0]");
   CHECK(of_call({{{"id", "x"}}}) == "messages[1].tool_calls[0].function");
   CHECK(of_call({{{"id", 1}}}) == "messages[1].tool_calls[0].id");
