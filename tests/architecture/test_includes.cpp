@@ -120,7 +120,7 @@ const std::map<std::string, Names> kMayInclude = {
      {"base*", "autograd*", "nn*", "data/tokenize", "run/models", "run/train/evaluation",
       "apps/sample"}},
     {"apps/chat",
-     {"base*", "nn/generation", "data/chat", "run/models", "apps/chat", "apps/sample"}},
+     {"base*", "nn/generation", "data/chat*", "run/models", "apps/chat", "apps/sample"}},
     {"apps/check", {"base*", "autograd*", "nn*", "apps/cli", "apps/check"}},
     {"apps/demo", {"base*", "autograd*", "nn*", "apps/chart", "apps/demo"}},
     {"apps/bench",
