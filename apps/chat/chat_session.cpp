@@ -6,10 +6,13 @@
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/data/chat/render_chat.h"
+#include "tapegrad/data/chat/tools/internal/tool_convention.h"
 #include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad::chat {
 namespace {
+
+constexpr int kToolsDepth = 64;  // of JSON
 
 sampling::SampleOptions one_at_a_time(sampling::SampleOptions options) {
   options.batch = 1;
@@ -30,6 +33,7 @@ ChatSession::ChatSession(const run::TextModel& model, ChatOptions options)
 
 data::Conversation ChatSession::with_system() const {
   data::Conversation all = conversation_;
+  all.tools = options_.tools;
   if (!options_.system.empty()) {
     all.messages.insert(all.messages.begin(), {.role = "system", .content = options_.system});
   }
@@ -41,15 +45,15 @@ nn::Tokens ChatSession::prompt(bool goes_on) {
   if (!options_.chat_template) return model_.tokens_of(text_);
   // A template writes what begins a text itself.
   const data::ChatTemplate& chat_template = *options_.chat_template;
+  const data::Conversation said = data::with_tools_for(chat_template, with_system());
   data::RenderedChat chat;
   if (goes_on) {
     data::ContinuedChat continued =
-        data::render_continued(chat_template, model_.tokenizer, with_system(), options_.variables);
+        data::render_continued(chat_template, model_.tokenizer, said, options_.variables);
     chat = std::move(continued.chat);
     conversation_.messages.back().content.resize(continued.kept);
   } else {
-    chat =
-        data::render_chat(chat_template, model_.tokenizer, with_system(), true, options_.variables);
+    chat = data::render_chat(chat_template, model_.tokenizer, said, true, options_.variables);
   }
   if (!chat.letters.empty() && !std::exchange(said_spelled_, true)) {
     print_error(
@@ -149,7 +153,9 @@ std::string ChatSession::json_line() const {
   for (const data::Message& message : with_system().messages) {
     messages.push_back({{"role", message.role}, {"content", message.content}});
   }
-  return json_text(Json{{"messages", std::move(messages)}}) + "\n";
+  Json line = {{"messages", std::move(messages)}};
+  if (!options_.tools.empty()) line["tools"] = parse_json<Json>(options_.tools, kToolsDepth);
+  return json_text(line) + "\n";
 }
 
 void ChatSession::print_rate() { printer_.rate(generation_.cost()); }

@@ -19,6 +19,7 @@ struct ChatOptions {
   std::optional<data::ChatTemplate> chat_template = {};  // none: what was said is continued
   std::string variables = {};                            // of the template, as the text of JSON
   std::string system = {};                               // the first message, if it is not empty
+  std::string tools = {};                                // of data::Conversation; for a template
   std::uint64_t seed = 1337;
 };
 
@@ -42,8 +43,8 @@ class ChatSession {
   void reset();
   void reset(std::string system);
 
-  // One line of JSON: {"messages": […]}, or {"text": …} of a model without a template, as corpora
-  // have them.
+  // One line of JSON: {"messages": […]}, with "tools" if there are any, or {"text": …} of a model
+  // without a template, as corpora have them.
   std::string json_line() const;
   bool empty() const { return conversation_.messages.empty() && text_.empty(); }
   bool has_template() const { return options_.chat_template.has_value(); }
@@ -52,7 +53,7 @@ class ChatSession {
   void print_rate();
 
  private:
-  data::Conversation with_system() const;
+  data::Conversation with_system() const;  // and with tools
   // Changes what was said by `make`; not at all if that throws.
   template <class F>
   void change(const F& make);

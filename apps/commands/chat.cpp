@@ -6,6 +6,7 @@
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/sample/sampling_options.h"
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/generation/internal/broken_logits.h"
@@ -16,12 +17,13 @@ namespace tapegrad {
 namespace {
 
 constexpr std::int64_t kMostFileBytes = std::int64_t{16} << 20;
+constexpr int kMostToolsDepth = 60;  // of JSON
 
 struct ChatCall {
   std::string model, checkpoint{run::kLast}, weights{run::kStored};
   std::vector<std::string> words;
   std::vector<std::string> prompts;
-  std::optional<std::string> adapter, prompt_file, template_file, template_name;
+  std::optional<std::string> adapter, prompt_file, template_file, template_name, tools_file;
   bool special_in_messages = false;
   chat::ChatOptions chat;
   cli::ComputeOptions compute;
@@ -54,6 +56,9 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   cli("system", o.chat.system,
       "system message, before the conversation; @FILE reads it from a file",
       {.value = "TEXT|@FILE"});
+  cli("tools", o.tools_file,
+      "JSON list of functions that the model may call, as requests to serve have them",
+      {.value = "FILE"});
   cli("chat_template", o.template_file,
       "Jinja template of conversations, in place of the model's own", {.value = "FILE"});
   cli("template_name", o.template_name, "which template of a model that has several",
@@ -115,6 +120,27 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   return o;
 }
 
+// The functions of a file, as the text of a JSON list.
+std::string tools_of(const std::string& path) {
+  const std::string text = read_file(path, kMostFileBytes);
+  Json tools;
+  try {
+    tools = parse_json<Json>(without_byte_order_mark(text), kMostToolsDepth);
+  } catch (const Error& error) {
+    fail("{}: {}", path, error.what());
+  }
+  check(tools.is_array() && !tools.empty(), "{}: it must be a JSON list of functions", path);
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    const Json& tool = tools[i];
+    const Json function = tool.is_object() ? tool.value("function", Json()) : Json();
+    const bool named = function.is_object() && function.value("name", Json()).is_string();
+    check(named && tool.value("type", Json()) == "function",
+          "{}: element {} must be {{\"type\": \"function\", \"function\": {{\"name\": …}}}}", path,
+          i);
+  }
+  return json_text(tools);
+}
+
 // None: they come from stdin, one on each line.
 std::vector<std::string> prompts_of(const ChatCall& o) {
   if (!o.prompt_file) return o.prompts;
@@ -131,6 +157,7 @@ int chat_with(ChatCall& o) {
   if (o.chat.system.starts_with('@')) {
     o.chat.system = read_file(o.chat.system.substr(1), kMostFileBytes);
   }
+  if (o.tools_file) o.chat.tools = tools_of(*o.tools_file);
   std::optional<std::string> source;
   if (o.template_file) source = read_file(*o.template_file, kMostFileBytes);
   const std::vector<std::string> prompts = prompts_of(o);
@@ -150,6 +177,8 @@ int chat_with(ChatCall& o) {
     o.chat.chat_template = o.chat.chat_template->with_special_in_messages(o.special_in_messages);
   } else {
     check(o.chat.system.empty(), "{}: the model has no chat template to write --system with",
+          o.model);
+    check(o.chat.tools.empty(), "{}: the model has no chat template to write --tools with",
           o.model);
     print_error(
         fmt::format("{} has no chat template: what is said is continued as text.\n", o.model));

@@ -1,6 +1,7 @@
 #include "tapegrad/apps/serve/access_log.h"
 
 #include <ctime>
+#include <utility>
 
 #include "tapegrad/base/terminal.h"
 
@@ -69,6 +70,13 @@ void AccessLog::ignored(const std::vector<std::string>& names) {
                     ? json_text(Json{{"time", time_text()}, {"ignored", said}}) + "\n"
                     : fmt::format("{} ignored: {}, {}\n", time_text(), said, why));
   }
+}
+
+void AccessLog::told_tools() {
+  if (form_ == LogForm::none || std::exchange(told_tools_, true)) return;
+  const char* note = "the chat template knows no tools: those of requests are told by a message";
+  print_error(form_ == LogForm::json ? json_text(Json{{"time", time_text()}, {"note", note}}) + "\n"
+                                     : fmt::format("{} note: {}\n", time_text(), note));
 }
 
 std::string AccessLog::metrics() const {

@@ -34,6 +34,8 @@ class AccessLog {
   void write(const Visit& visit, int status, const Usage& usage = {});
   // Says once for each name that it is of fields that are ignored; of too many names, "..." once.
   void ignored(const std::vector<std::string>& names);
+  // Says once that the model's template has no tools.
+  void told_tools();
   // Lines of Prometheus' text: requests by path and status.
   std::string metrics() const;
 
@@ -42,6 +44,7 @@ class AccessLog {
   const bool texts_;
   std::map<std::pair<std::string, int>, std::int64_t> requests_;
   std::set<std::string> ignored_;  // names that were said
+  bool told_tools_ = false;
 };
 
 // The engine's numbers as Prometheus' text.

@@ -113,6 +113,7 @@ void Endpoints::end_reading(Engine::Id id, Read& made) {
   if (pending != pending_.end()) {  // the client is still there
     pending->second.ignored = made.asked.ignored->header();
     log_.ignored(made.asked.ignored->names());
+    if (made.asked.ignored->told_by_message()) log_.told_tools();
     try {
       if (!made.response) {
         const auto seconds = engine_.submit(id, std::move(made.job), made.begin);

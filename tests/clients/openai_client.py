@@ -64,7 +64,9 @@ ignored = client.completions.with_raw_response.create(model=model, prompt="a", m
 assert ignored.headers["X-Tapegrad-Ignored"] == "colour"
 refused(openai.NotFoundError, "model", "model_not_found", lambda: create(model="gpt-5", prompt="a"))
 chat = client.chat.completions.create
-refused(openai.BadRequestError, "tools", "unsupported_parameter", lambda: chat(model=model, messages=messages, tools=[{"type": "function", "function": {"name": "f"}}]))
+tool = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}}
+assert chat(model=model, messages=messages, tools=[tool], tool_choice="auto", max_tokens=1).choices
+refused(openai.BadRequestError, "tools[0].type", "invalid_value", lambda: chat(model=model, messages=messages, tools=[{"type": "web_search"}]))
 stranger = openai.OpenAI(base_url=url + "/v1", api_key="wrong-key", max_retries=0)
 refused(openai.AuthenticationError, None, "invalid_api_key", lambda: stranger.models.list())
 print(f"openai {openai.__version__} (Python): all calls are answered as they should be")

@@ -9,6 +9,15 @@
 namespace tapegrad::serve {
 namespace {
 
+// What a call must be is not held yet.
+void check_holds(const Fields& fields, const Tools& tools) {
+  if (tools.choice != ToolChoice::required && tools.choice != ToolChoice::named) return;
+  fields.refuse("tool_choice",
+                "'tool_choice' must be 'auto' or 'none': that an answer calls a function is not "
+                "supported",
+                "unsupported_parameter");
+}
+
 class ChatFormat : public TextFormat {
  public:
   ChatFormat(const data::Tokenizer& tokenizer, bool logprobs)
@@ -87,6 +96,7 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
   const ChatPrompt asked_for =
       chat_prompt(fields, asked, is_free ? BegunAnswer::goes_on : BegunAnswer::ends);
   const data::RenderedChat& chat = asked_for.chat;
+  check_holds(fields, asked_for.tools);
   fields.end();
   if (asked_for.begun && !is_free) {
     fields.refuse("response_format",

@@ -5,27 +5,16 @@
 #include <string_view>
 #include <utility>
 
+#include "tapegrad/apps/serve/api/earlier_calls.h"
+#include "tapegrad/apps/serve/api/template_words.h"
 #include "tapegrad/data/chat/render_chat.h"
+#include "tapegrad/data/chat/tools/internal/tool_convention.h"
 
 namespace tapegrad::serve {
 namespace {
 
 constexpr std::size_t kMostMessages = 4096;
 constexpr int kMessageDepth = 64;  // of JSON
-
-// True if the template has this word: the name of a member of messages, since a template that reads
-// a member says its name.
-bool names(const data::ChatTemplate& chat, std::string_view word) {
-  const std::string& source = chat.source();
-  const auto in_word = [&](std::size_t at) {
-    const char c = at < source.size() ? source[at] : ' ';
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  for (std::size_t at = 0; (at = source.find(word, at)) != source.npos; ++at) {
-    if (!word.empty() && (at == 0 || !in_word(at - 1)) && !in_word(at + word.size())) return true;
-  }
-  return false;
-}
 
 // A text, or a list of parts of which all are texts.
 std::string content_of(Fields& message) {
@@ -46,12 +35,14 @@ std::string content_of(Fields& message) {
   return text;
 }
 
-data::Message message_of(Fields fields, const Json& json, const data::ChatTemplate& chat) {
+data::Message message_of(Fields fields, const Json& json, const data::ChatTemplate& chat,
+                         EarlierCalls& calls) {
   std::string role;
   if (!fields.text("role", role) || role.empty()) {
     fields.refuse("role", fmt::format("'{}' is missing", fields.path_of("role")),
                   "missing_required_parameter");
   }
+  calls.read(fields, role);
   data::Message message{.role = role, .content = content_of(fields)};
   // Fields that only some templates look at: they see the object as it came, with one text for all
   // parts.
@@ -74,19 +65,16 @@ data::Message message_of(Fields fields, const Json& json, const data::ChatTempla
   return data::message_of_json(json_text(whole));
 }
 
-// What a template does not look at would be lost without a word: a call of a tool.
-void check_shows_calls(const Fields& message, const Json& json, const data::ChatTemplate& chat,
-                       std::size_t index) {
-  for (const char* key : {"tool_calls", "function_call"}) {
-    const auto calls = json.find(key);
-    const bool any = calls != json.end() && !calls->is_null() && !calls->empty();
-    if (!any || names(chat, key)) continue;
-    message.refuse("messages",
-                   fmt::format("messages[{}] has '{}', which the model's chat template does not "
-                               "show: write it into 'content'",
-                               index, key),
-                   "template_error");
-  }
+// What a template does not look at would be lost without a word: the older form of a call.
+void check_shows_call(const Fields& message, const Json& json, const data::ChatTemplate& chat) {
+  const auto call = json.find("function_call");
+  const bool any = call != json.end() && !call->is_null() && !call->empty();
+  if (!any || names(chat, "function_call")) return;
+  message.refuse("function_call",
+                 fmt::format("'{}' is not shown by the model's chat template: write it into "
+                             "'tool_calls'",
+                             message.path_of("function_call")),
+                 "template_error");
 }
 
 data::Conversation conversation_of(Fields& fields, const Asked& asked) {
@@ -103,12 +91,13 @@ data::Conversation conversation_of(Fields& fields, const Asked& asked) {
                                           messages->size(), kMostMessages));
   }
   data::Conversation conversation;
+  EarlierCalls calls(chat);
   for (std::size_t i = 0; i < messages->size(); ++i) {
     asked.look();
     const Json& message = (*messages)[i];
     Fields of_message = fields.inside(message, kInMessage, fmt::format("messages[{}]", i));
-    check_shows_calls(fields, message, chat, i);
-    conversation.messages.push_back(message_of(std::move(of_message), message, chat));
+    check_shows_call(of_message, message, chat);
+    conversation.messages.push_back(message_of(std::move(of_message), message, chat, calls));
   }
   return conversation;
 }
@@ -122,7 +111,7 @@ bool has_calls(const data::Message& message) {
 
 // Whether a request says that the model goes on with the last message, in place of a new one.
 std::optional<bool> says_goes_on(Fields& fields, const data::Message& last,
-                                 std::optional<bool> new_answer) {
+                                 std::optional<bool> new_answer, const Tools& tools) {
   if (fields.find("continue_final_message") == nullptr) return std::nullopt;
   bool goes_on = false;
   fields.boolean("continue_final_message", goes_on);
@@ -133,6 +122,7 @@ std::optional<bool> says_goes_on(Fields& fields, const data::Message& last,
   if (last.role != "assistant") refuse("needs a last message of the role 'assistant'");
   if (new_answer.value_or(false)) refuse("excludes 'add_generation_prompt': true");
   if (has_calls(last)) refuse("excludes a last message with calls of tools");
+  if (tools.choice != ToolChoice::none) refuse("excludes 'tools'");
   return true;
 }
 
@@ -157,7 +147,9 @@ ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun) {
                    .param = "messages",
                    .code = "no_chat_template"});
   }
-  const data::Conversation conversation = conversation_of(fields, asked);
+  data::Conversation conversation = conversation_of(fields, asked);
+  Tools tools = read_tools(fields, *model.chat);
+  conversation.tools = tools.json;
   std::string variables;
   if (const Json* given = fields.find("chat_template_kwargs")) {
     if (!given->is_object()) fields.refuse_type("chat_template_kwargs", "an object");
@@ -168,8 +160,8 @@ ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun) {
     fields.boolean("add_generation_prompt", given);
     new_answer = given;
   }
-  const data::Message& last = conversation.messages.back();
-  const std::optional<bool> goes_on = says_goes_on(fields, last, new_answer);
+  const data::Message last = conversation.messages.back();
+  const std::optional<bool> goes_on = says_goes_on(fields, last, new_answer, tools);
   check_reads_no(fields, *model.chat);
   data::RenderLimits limits = data::RenderLimits::of_one_request();
   limits.look = asked.look;
@@ -178,18 +170,24 @@ ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun) {
   const auto continued = [&]() -> ChatPrompt {
     data::ContinuedChat made =
         data::render_continued(chat, tokenizer, conversation, variables, limits);
-    return {std::move(made.chat), last.content.substr(0, made.kept)};
+    return {.chat = std::move(made.chat), .begun = last.content.substr(0, made.kept), .tools = {}};
   };
   const bool may_go_on = begun == BegunAnswer::goes_on && !goes_on && !new_answer.value_or(true) &&
-                         last.role == "assistant" && !has_calls(last);
+                         last.role == "assistant" && !has_calls(last) &&
+                         tools.choice == ToolChoice::none;
   try {
+    const bool tells = !tools.json.empty() && data::call_format_of(chat) == nullptr;
+    if (tells) asked.ignored->tell_by_message();
+    conversation = data::with_tools_for(chat, std::move(conversation), limits);
     if (goes_on.value_or(false)) return continued();
     try {
       if (may_go_on) return continued();
     } catch (const Error&) {  // so that it ends, as nobody has said that it goes on
     }
     return {.chat = data::render_chat(chat, tokenizer, conversation, new_answer.value_or(true),
-                                      variables, limits)};
+                                      variables, limits),
+            .begun = {},
+            .tools = std::move(tools)};
   } catch (const Error& error) {
     fields.refuse("messages", fmt::format("the model's template says: {}", error.what()),
                   "template_error");

@@ -5,6 +5,7 @@
 
 #include "tapegrad/apps/serve/api/completions.h"
 #include "tapegrad/apps/serve/api/fields.h"
+#include "tapegrad/apps/serve/api/tools.h"
 #include "tapegrad/data/chat/chat_template.h"
 
 namespace tapegrad::serve {
@@ -15,16 +16,20 @@ struct ChatPrompt {
   // What stands of the last message's content, if the model goes on with it: see
   // data::render_continued().
   std::optional<std::string> begun = {};
+  // What the answer may call. It is told how by the template, or by a message: see
+  // data::with_tools_for().
+  Tools tools = {};
 };
 
 // What becomes of a last message of the assistant if the request wants no new answer behind it, and
 // says nothing else.
 enum class BegunAnswer {
   ends,     // it is rendered like any other
-  goes_on,  // if it can: it has no calls, and the template shows it once and as it is
+  goes_on,  // if it can: there are no tools, it has no calls, and the template shows it once and as
+            // it is
 };
-// Reads the fields that say it. Refused if the model has no template, if it refuses the messages,
-// or if the last one cannot go on, though the request says that it does.
+// Reads the fields that say it, and those of tools. Refused if the model has no template, if it
+// refuses the messages, or if the last one cannot go on, though the request says that it does.
 ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun = BegunAnswer::ends);
 
 }  // namespace tapegrad::serve

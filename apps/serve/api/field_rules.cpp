@@ -4,7 +4,7 @@ namespace tapegrad::serve {
 namespace {
 
 constexpr std::string_view kAll = "", kNone = "[]", kEmptyList = "[[]]";
-constexpr std::string_view kAsText = "the model's text is returned as it is";
+constexpr std::string_view kTools = "'tools' and 'tool_choice' say it";
 constexpr std::string_view kFormat = "'response_format' says what a text may be";
 constexpr std::string_view kVariable = "'chat_template_kwargs' may have what a template reads";
 constexpr std::string_view kOneText = "there are texts alone";
@@ -24,15 +24,12 @@ constexpr FieldRule kRules[] = {
     {kInText, "service_tier", kAll},
     {kInText, "store", kAll},
     {kInChat, "prediction", kAll},
-    {kInChat, "parallel_tool_calls", kAll},
     {kInText, "best_of", "[1]", "each text that is made is returned; 'n' says how many"},
     {kInCompletion, "suffix", "[\"\"]", "texts are continued at their end"},
     {kInCompletion, "messages", kEmptyList, "it is a field of /v1/chat/completions"},
     {kInChat | kInTemplate, "prompt", R"(["",[]])", "it is a field of /v1/completions"},
-    {kInChat | kInTemplate, "tools", kEmptyList, kAsText},
-    {kInChat | kInTemplate, "functions", kEmptyList, kAsText},
-    {kInChat, "tool_choice", R"(["auto","none"])", kAsText},
-    {kInChat, "function_call", R"(["auto","none"])", kAsText},
+    {kInChat | kInTemplate, "functions", kEmptyList, kTools},
+    {kInChat | kInTemplate, "function_call", R"(["auto","none"])", kTools},
     {kInChat, "modalities", R"([["text"]])", kOneText},
     {kInChat, "audio", kNone, kOneText},
     {kInChat, "reasoning_effort", R"(["none"])", kVariable},

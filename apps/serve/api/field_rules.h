@@ -16,6 +16,7 @@ enum FieldPlace : unsigned {
   kInFormat = 64,   // "response_format"
   kInSchema = 128,  // "response_format.json_schema"
   kInStream = 256,  // "stream_options"
+  kInTool = 512,    // objects in "tools", "tool_choice" and "tool_calls"
   kInText = kInCompletion | kInChat,
 };
 

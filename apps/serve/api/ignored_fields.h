@@ -22,11 +22,14 @@ class IgnoredFields {
   std::string header() const;
   // The same without numbers: "messages[].opts", "seeds".
   const std::vector<std::string>& names() const { return names_; }
+  // A field that a message says to the model, since its template does not read it: "tools".
+  void tell_by_message() { told_ = true; }
+  bool told_by_message() const { return told_; }
 
  private:
   bool strict_;
   std::vector<std::string> places_, names_;  // of the same fields
-  bool more_ = false;
+  bool more_ = false, told_ = false;
 };
 
 }  // namespace tapegrad::serve

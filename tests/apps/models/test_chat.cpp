@@ -61,6 +61,39 @@ TEST_CASE("a message that spells a special token is text, which is said once", "
   CHECK(as_before.err.find("note: ") == std::string::npos);
 }
 
+TEST_CASE("tools of a file are shown to the model, and saved with what was said", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(
+      folder,
+      {{"chat_template.jinja",
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+        "{% if '# Tools' in messages[0].content %}{{ raise_exception('told') }}{% endif %}"}});
+  const std::string tools = R"([{"type":"function","function":{"name":"add"}}])";
+  const Args given = {"--tools", folder.put("tools.json", tools)};
+  check_ended_well(chat(folder, model, "Hi\n"));
+  CHECK_THAT(chat(folder, model, "Hi\n", given).err, ContainsSubstring(": told\n"));
+  const TempFolder other;
+  const fs::path plain = put_hf_model(other, kTemplate), saved = other / "said.jsonl";
+  check_ended_well(chat(folder, plain, "Hi\n/continue\n/save " + saved.string() + "\n", given));
+  const Json line = parse_json<Json>(TempFolder::get(saved), 32);
+  CHECK(line["messages"].size() == 2);
+  CHECK(line["tools"] == parse_json<Json>(tools, 8));
+}
+
+TEST_CASE("a file that has no tools is refused by its name", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate);
+  for (const char* wrong : {"", "{", "{}", "[]", "[1]", R"([{"type":"function"}])",
+                            R"([{"type":"x","function":{"name":"f"}}])",
+                            R"([{"type":"function","function":{"name":1}}])"}) {
+    CAPTURE(wrong);
+    const Result r =
+        chat(folder, model, "Hi\n", {"--tools", folder.put("tools.json", wrong).string()});
+    CHECK(r.code == 1);
+    CHECK_THAT(r.err, ContainsSubstring("tools.json: "));
+  }
+}
+
 TEST_CASE("/reset forgets, /retry answers anew, /system says something else first", "[chat]") {
   const TempFolder folder;
   const fs::path model = put_hf_model(folder, kTemplate), saved = folder / "said.jsonl";

@@ -142,9 +142,6 @@ TEST_CASE("what cannot go on is refused by its name", "[serve]") {
   formed.erase("continue_final_message");
   formed.update({{"add_generation_prompt", false}, {"max_tokens", 4}});
   server().ask_for("/v1/chat/completions", formed);
-  Fields tools = begun("a", on);
-  tools["tools"] = {{{"type", "function"}}};
-  CHECK(error_of(tools)["param"] == "tools");
   // A message that is no text, or of the user, begins nothing by itself.
   of_user.erase("continue_final_message");
   of_user["add_generation_prompt"] = false;

@@ -178,7 +178,7 @@ TEST_CASE("a field that would change the text is refused, though nothing reads i
             "repeat_last_n");
   }
   const Fields of_chats = Fields::parse(
-      R"({"tools":[{"type":"function"}],"tool_choice":"required","audio":{"a":1},
+      R"({"audio":{"a":1},
           "reasoning_effort":"high","verbosity":"low","functions":[{"name":"f"}],
           "modalities":["text","audio"],"web_search_options":{},"chat_template":"{{ 1 }}"})");
   for (const auto& [name, value] : of_chats.items()) {

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/serve/api/fields.h"
+#include "tapegrad/data/chat/chat_template.h"
+
+namespace tapegrad::serve {
+
+// A function that a model may ask its client to call.
+struct FunctionTool {
+  std::string name;
+  std::string parameters;  // the JSON schema of its arguments, an object
+  bool strict = false;     // arguments must fit the schema
+};
+
+// Whether an answer calls a function.
+enum class ToolChoice {
+  none,       // it does not
+  automatic,  // as the model likes
+  required,   // it calls one at least
+  named,      // it calls this one
+};
+
+struct Tools {
+  ToolChoice choice = ToolChoice::none;
+  std::vector<FunctionTool> functions = {};  // that may be called; none with ToolChoice::none
+  std::string name = {};                     // of ToolChoice::named
+  bool parallel = true;                      // an answer may have several calls
+  std::string json = {};                     // `functions` as templates see them; "": none
+};
+
+// The fields "tools", "tool_choice" and "parallel_tool_calls". Members of a tool that the template
+// does not name are not shown. Refused for whatever is malformed, a name that several functions
+// have, and a choice without such a function.
+Tools read_tools(Fields& fields, const data::ChatTemplate& chat);
+
+}  // namespace tapegrad::serve
