@@ -2,12 +2,23 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tapegrad/apps/serve/api/completions.h"
 #include "tapegrad/apps/serve/api/fields.h"
 #include "tapegrad/data/chat/chat_template.h"
 
 namespace tapegrad::serve {
+
+// The messages of a request, whatever it calls them.
+struct ChatMessages {
+  std::string field;                // of the request, that they come from
+  const Json& list;                 // as "messages" of chat completions has them
+  std::vector<std::string> places;  // of each in the request: "input[3]"
+  Json variables = Json::object();  // of the template, where 'chat_template_kwargs' has none
+};
+// Those of the field "messages".
+ChatMessages read_messages(Fields& fields);
 
 // What the model is given for the messages of a request.
 struct ChatPrompt {
@@ -25,6 +36,7 @@ enum class BegunAnswer {
 };
 // Reads the fields that say it. Refused if the model has no template, if it refuses the messages,
 // or if the last one cannot go on, though the request says that it does.
-ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun = BegunAnswer::ends);
+ChatPrompt chat_prompt(Fields& fields, const Asked& asked, const ChatMessages& messages,
+                       BegunAnswer begun = BegunAnswer::ends);
 
 }  // namespace tapegrad::serve
