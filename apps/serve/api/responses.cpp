@@ -26,14 +26,14 @@ Json echoed(Fields& fields, std::string_view name, Json otherwise) {
 Json read_manner(Fields& fields, std::string_view name, std::string_view variable,
                  const ServedModel& model, Json& variables) {
   std::string value;
-  if (!fields.text(name, value)) return {};
+  if (!fields.text(name, value)) return nullptr;
   if (model.chat && model.chat->reads(variable)) {
     variables[std::string(variable)] = value;
   } else if (value != "medium" && value != "none") {
     fields.ignore(
         name, fmt::format("'{}' is nothing that the model's template reads", fields.path_of(name)));
   }
-  return value;
+  return echoed(fields, name, nullptr);
 }
 
 Json read_text(Fields& fields, const ServedModel& model, TextRequest& request, Json& variables) {

@@ -133,7 +133,10 @@ TEST_CASE("a response says why it ended, and what it was asked", "[serve]") {
   CHECK(whole["output"][0]["status"] == "completed");
   // What is too large to be said several times in a stream is not said again.
   body["metadata"] = {{"a", std::string(65 << 10, 'b')}};
-  CHECK(server().ask_for(kPath, body)["metadata"] == Fields::object());
+  body["reasoning"] = {{"effort", std::string(65 << 10, 'c')}};
+  const Fields large = server().ask_for(kPath, body);
+  CHECK(large["metadata"] == Fields::object());
+  CHECK(large["reasoning"]["effort"].is_null());
 }
 
 TEST_CASE("the events of a response come in OpenAI's order, and the last one has all of it",
