@@ -7,6 +7,7 @@
 
 #include "tapegrad/apps/serve/api/chat_completions.h"
 #include "tapegrad/apps/serve/api/embeddings.h"
+#include "tapegrad/apps/serve/api/responses.h"
 #include "tapegrad/apps/serve/api/token_calls.h"
 #include "tapegrad/apps/serve/chat_page.h"
 #include "tapegrad/apps/serve/endpoint.h"
@@ -16,7 +17,7 @@
 namespace tapegrad::serve {
 namespace {
 
-constexpr std::string_view kModels = "/v1/models/";
+constexpr std::string_view kModels = "/v1/models/", kResponses = "/v1/responses/";
 constexpr int kNoContent = 204;
 
 // In a time that does not tell how much of it is right.
@@ -45,6 +46,7 @@ const std::vector<Endpoints::Endpoint>& Endpoints::table() {
   static const std::vector<Endpoint> endpoints = {
       {.method = "POST", .path = "/v1/completions", .job = completions},
       {.method = "POST", .path = "/v1/chat/completions", .job = chat_completions, .renders = true},
+      {.method = "POST", .path = "/v1/responses", .job = responses, .renders = true},
       {.method = "POST", .path = "/v1/embeddings", .job = embeddings},
       {.method = "POST", .path = "/tokenize", .call = tokenize},
       {.method = "POST", .path = "/detokenize", .call = detokenize},
@@ -171,6 +173,10 @@ std::optional<Refusal> Endpoints::refusal_of(const http::Request& request) const
   }
   const Endpoint* endpoint = find(request);
   if (endpoint == nullptr) {
+    if (request.path().starts_with(kResponses)) {
+      return refused(404, "no response is stored here: POST /v1/responses is the only endpoint",
+                     "not_found");
+    }
     const std::string message =
         fmt::format("No endpoint {} {}; see docs/serving.md.", request.method, request.path());
     return refused(404, message, "not_found");

@@ -104,7 +104,7 @@ class Endpoints : public http::Handler {
   std::unique_ptr<Reply> reply_to(Engine::Id id);
   void send(Engine::Id id, http::Response response, const Usage& usage);
   void event(Engine::Id id, std::string data);
-  void end_stream(Engine::Id id, int status, const Usage& usage);
+  void end_stream(Engine::Id id, std::string last, int status, const Usage& usage);
   Pending take(std::map<Engine::Id, Pending>::iterator place);
 
   const ServedModel& model_;

@@ -26,8 +26,10 @@ class Endpoints::PostedReply : public Reply {
       e.event(id, std::move(data));
     });
   }
-  void end(int status, const Usage& usage) override {
-    post([status, usage](Endpoints& e, Engine::Id id) { e.end_stream(id, status, usage); });
+  void end(std::string last, int status, const Usage& usage) override {
+    post([last = std::move(last), status, usage](Endpoints& e, Engine::Id id) mutable {
+      e.end_stream(id, std::move(last), status, usage);
+    });
   }
 
  private:
@@ -81,7 +83,8 @@ void Endpoints::event(Engine::Id id, std::string data) {
   pending.connection->send_event(std::make_shared<const std::string>(std::move(data)));
 }
 
-void Endpoints::end_stream(Engine::Id id, int status, const Usage& usage) {
+void Endpoints::end_stream(Engine::Id id, std::string last, int status, const Usage& usage) {
+  event(id, std::move(last));
   const auto place = pending_.find(id);
   if (place == pending_.end()) return;
   const Pending pending = take(place);

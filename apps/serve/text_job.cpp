@@ -9,14 +9,8 @@ namespace {
 
 // Of one answer that is no stream; each takes about half a kilobyte as JSON.
 constexpr std::size_t kMostLogprobs = 1'000'000;
-
-std::int64_t seconds_since_1970() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-std::string event_text(const Json& json) { return "data: " + json_text(json) + "\n\n"; }
+// Of a stream that ends with all of them, in several events.
+constexpr std::size_t kMostRepeatedLogprobs = 100'000;
 
 std::string finish_reason(nn::TextEnd end) {
   return end == nn::TextEnd::length ? "length" : "stop";
@@ -28,6 +22,12 @@ Json Usage::json() const {
   return {{"prompt_tokens", prompt_tokens},
           {"completion_tokens", completion_tokens},
           {"total_tokens", prompt_tokens + completion_tokens}};
+}
+
+std::int64_t seconds_since_1970() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 std::string legacy_token(const std::string& bytes) {
@@ -43,13 +43,11 @@ double shown_logprob(double logprob) { return std::max(logprob, -9999.0); }
 
 TextJob::TextJob(const ServedModel& model, const TextRequest& request,
                  std::vector<TextPrompt> prompts, std::unique_ptr<TextFormat> format,
-                 std::string id, std::unique_ptr<Reply> reply)
+                 std::unique_ptr<Reply> reply)
     : model_(model),
       request_(request),
       prompts_(std::move(prompts)),
       format_(std::move(format)),
-      id_(format_->id_prefix() + std::move(id)),
-      created_(seconds_since_1970()),
       reply_(std::move(reply)) {
   for (const TextPrompt& prompt : prompts_) {
     usage_.prompt_tokens += std::ssize(prompt.tokens);
@@ -89,9 +87,7 @@ std::vector<ShownToken> TextJob::echoed(const Answer& answer) const {
 void TextJob::begin(std::size_t index, TextPart& part) {
   Answer& answer = answers_[index];
   if (std::exchange(answer.begun, true)) return;
-  if (request_.stream) {
-    if (const auto first = format_->begin(index)) event(Json::array({*first}), {});
-  }
+  if (request_.stream) event(format_->begin(index));
   if (!answer.prompt.echo) return;
   part.text = *answer.prompt.echo;
   if (request_.options.prompt_logprobs) part.tokens = echoed(answer);
@@ -120,67 +116,52 @@ bool TextJob::take(std::size_t text, nn::Generation::Taken taken) {
 
 // Keeps a part for the whole answer, or sends it.
 void TextJob::send(TextPart part) {
-  if (!request_.stream) {
-    kept_logprobs_ +=
-        part.tokens.size() * static_cast<std::size_t>(1 + request_.options.top_logprobs);
-    if (kept_logprobs_ > kMostLogprobs) {
-      throw Refused(
-          {.message = fmt::format("the answer has more than {} log probabilities: ask for "
-                                  "fewer, or for a stream",
-                                  kMostLogprobs),
-           .param = "logprobs",
-           .code = "too_many_logprobs"});
-    }
-    TextPart& whole = answers_[part.index].whole;
-    whole.text += part.text;
-    std::move(part.tokens.begin(), part.tokens.end(), std::back_inserter(whole.tokens));
-    whole.finish = part.finish;
-    return;
-  }
+  count_logprobs(part.tokens.size());
+  if (!request_.stream) return keep(std::move(part));
   const auto finish = std::exchange(part.finish, std::nullopt);
-  if (!part.text.empty() || !part.tokens.empty()) {
-    event(Json::array({format_->delta(part)}), {});
-  }
-  if (finish) {
-    event(Json::array({format_->delta({.index = part.index, .finish = finish})}), {});
-  }
+  if (!part.text.empty() || !part.tokens.empty()) event(format_->delta(part));
+  if (finish) event(format_->delta({.index = part.index, .finish = finish}));
 }
 
-Json TextJob::head(bool streams) const {
-  return {{"id", id_},
-          {"object", format_->object(streams)},
-          {"created", created_},
-          {"model", request_.model},
-          {"system_fingerprint", fingerprint()},
-          {"seed", static_cast<std::int64_t>(request_.seed)}};
+// Bounds what an answer has at once, or the end of a stream.
+void TextJob::count_logprobs(std::size_t tokens) {
+  if (request_.stream && !format_->repeats()) return;
+  const std::size_t most = request_.stream ? kMostRepeatedLogprobs : kMostLogprobs;
+  kept_logprobs_ += tokens * static_cast<std::size_t>(1 + request_.options.top_logprobs);
+  if (kept_logprobs_ <= most) return;
+  throw Refused({.message = fmt::format("the answer has more than {} log probabilities: ask for "
+                                        "fewer{}",
+                                        most, format_->repeats() ? "" : ", or for a stream"),
+                 .param = "logprobs",
+                 .code = "too_many_logprobs"});
 }
 
-void TextJob::event(const Json& choices, const Json& usage) {
-  Json json = head(true);
-  json["choices"] = choices;
-  if (request_.include_usage) json["usage"] = usage;
+void TextJob::keep(TextPart part) {
+  TextPart& whole = answers_[part.index].whole;
+  whole.text += part.text;
+  std::move(part.tokens.begin(), part.tokens.end(), std::back_inserter(whole.tokens));
+  whole.finish = part.finish;
+}
+
+void TextJob::event(std::string text) {
+  if (text.empty()) return;
   streaming_ = true;
-  reply_->event(event_text(json));
+  reply_->event(std::move(text));
 }
 
 void TextJob::finish() {
   if (request_.stream) {
-    if (request_.include_usage) event(Json::array(), usage_.json());
-    reply_->event("data: [DONE]\n\n");
-    reply_->end(200, usage_);
+    reply_->end(format_->end(usage_), 200, usage_);
     return;
   }
-  Json json = head(false);
-  json["choices"] = Json::array();
-  for (const Answer& answer : answers_) json["choices"].push_back(format_->choice(answer.whole));
-  json["usage"] = usage_.json();
-  reply_->send({.body = json_text(json)}, usage_);
+  std::vector<TextPart> texts;
+  for (Answer& answer : answers_) texts.push_back(std::move(answer.whole));
+  reply_->send({.body = json_text(format_->whole(texts, usage_))}, usage_);
 }
 
 void TextJob::fail(const Refusal& why) {
   if (!streaming_) return reply_->send(why.response(), usage_);
-  reply_->event(event_text(why.json()));
-  reply_->end(why.status, usage_);
+  reply_->end(format_->fail(why, usage_), why.status, usage_);
 }
 
 }  // namespace tapegrad::serve

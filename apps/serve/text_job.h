@@ -25,10 +25,11 @@ class Reply {
   virtual ~Reply() = default;
   // The whole answer.
   virtual void send(http::Response response, const Usage& usage) = 0;
-  // Or events, of which the first begins the stream, and its end: what the status would be if the
-  // header had not been sent before.
+  // Or events, of which the first begins the stream and the last ends it, with what the status
+  // would be if the header had not been sent before. Clients leave as soon as they have the last
+  // one.
   virtual void event(std::string data) = 0;
-  virtual void end(int status, const Usage& usage) = 0;
+  virtual void end(std::string last, int status, const Usage& usage) = 0;
 };
 
 // A part of a text of the answer, or all of it.
@@ -39,16 +40,21 @@ struct TextPart {
   std::optional<std::string> finish = {};
 };
 
-// How an endpoint says what was made. The members are named as in OpenAI's interface.
+// How an endpoint says what was made, one for each answer. Texts of events are as they are sent,
+// and may be of several ones.
 class TextFormat {
  public:
   virtual ~TextFormat() = default;
-  virtual const char* id_prefix() const = 0;
-  virtual const char* object(bool streams) const = 0;
-  virtual Json choice(const TextPart& whole) const = 0;  // of "choices"
-  // Of "choices" of an event: what a text begins with, if it does; a part.
-  virtual std::optional<Json> begin(std::size_t index) const = 0;
-  virtual Json delta(const TextPart& part) const = 0;
+  // The answer to a request that wants no stream.
+  virtual Json whole(const std::vector<TextPart>& texts, const Usage& usage) = 0;
+  // Of a stream: what a text begins with, ""; a part of it, or its `finish` alone; the end of all;
+  // an error in its place.
+  virtual std::string begin(std::size_t index) = 0;
+  virtual std::string delta(const TextPart& part) = 0;
+  virtual std::string end(const Usage& usage) = 0;
+  virtual std::string fail(const Refusal& why, const Usage& usage) = 0;
+  // True if the end of a stream has all parts again, so that they are kept until then.
+  virtual bool repeats() const { return false; }
 };
 
 // A prompt of a request, and what stands before its texts in the answer.
@@ -63,7 +69,7 @@ struct TextPrompt {
 class TextJob : public Job {
  public:
   TextJob(const ServedModel& model, const TextRequest& request, std::vector<TextPrompt> prompts,
-          std::unique_ptr<TextFormat> format, std::string id, std::unique_ptr<Reply> reply);
+          std::unique_ptr<TextFormat> format, std::unique_ptr<Reply> reply);
 
   bool take(std::size_t text, nn::Generation::Taken taken) override;
   void finish() override;
@@ -80,16 +86,15 @@ class TextJob : public Job {
 
   void begin(std::size_t index, TextPart& part);
   std::vector<ShownToken> echoed(const Answer& answer) const;
+  void keep(TextPart part);
+  void count_logprobs(std::size_t tokens);
   void send(TextPart part);
-  void event(const Json& choices, const Json& usage);
-  Json head(bool streams) const;
+  void event(std::string text);
 
   const ServedModel& model_;
   const TextRequest request_;
   const std::vector<TextPrompt> prompts_;
   const std::unique_ptr<TextFormat> format_;
-  const std::string id_;
-  const std::int64_t created_;
   const std::unique_ptr<Reply> reply_;
   std::vector<Answer> answers_;
   Usage usage_;
@@ -97,6 +102,8 @@ class TextJob : public Job {
   bool streaming_ = false;         // an event was sent
 };
 
+// Now, as answers say when they were made.
+std::int64_t seconds_since_1970();
 // A token as text: what is no UTF-8 as "bytes:\xe2\x80".
 std::string legacy_token(const std::string& bytes);
 // The log probability as a number that JSON has.

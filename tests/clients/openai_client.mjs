@@ -41,6 +41,36 @@ for await (const part of left) {
   break; // a client that leaves
 }
 
+// Responses: the same texts.
+const input = [{ role: "user", content: [{ type: "input_text", text: "hello" }] }];
+const respond = { model, instructions: "be brief", input, max_output_tokens: 15, seed: 4, top_logprobs: 3, include: ["message.output_text.logprobs"] };
+const response = await client.responses.create(respond);
+assert.equal(response.output_text, content);
+assert.equal(response.status, "incomplete");
+assert.deepEqual(response.output[0].content[0].logprobs, answer.choices[0].logprobs.content);
+const responding = client.responses.stream(respond);
+let pieces = "";
+const order = [];
+responding.on("event", ({ type }) => order.at(-1) === type || order.push(type));
+responding.on("response.output_text.delta", ({ delta }) => (pieces += delta));
+const final = await responding.finalResponse();
+assert.equal(pieces, content);
+assert.deepEqual(final.output[0].content[0].logprobs, response.output[0].content[0].logprobs);
+assert.deepEqual(final.usage, response.usage);
+assert.deepEqual(order, [
+  "created", "in_progress", "output_item.added", "content_part.added", "output_text.delta", "output_text.done",
+  "content_part.done", "output_item.done", "incomplete",
+].map((type) => `response.${type}`));
+const continued = await client.responses.create({ ...respond, input: [...input, ...final.output, ...input], store: false });
+assert.ok(continued.usage.input_tokens > response.usage.input_tokens);
+const schema = { type: "object", properties: { legs: { type: "integer", minimum: 0, maximum: 9 } }, required: ["legs"], additionalProperties: false };
+const parsed = await client.responses.parse({ model, input: "a cat?", seed: 1, text: { format: { type: "json_schema", name: "pet", strict: true, schema } } });
+assert.ok(JSON.parse(parsed.output_text).legs <= 9);
+for await (const event of await client.responses.create({ ...respond, stream: true })) {
+  assert.equal(event.type, "response.created");
+  break; // a client that leaves
+}
+
 // Vectors: the library asks for base64 and returns floats.
 const { data } = await client.embeddings.create({ model, input: ["once upon", "a time"] });
 for (const { embedding } of data) assert.ok(Math.abs(embedding.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5);
@@ -51,6 +81,9 @@ await refused(OpenAI.BadRequestError, "best_of", "unsupported_parameter", () => 
 await refused(OpenAI.BadRequestError, "max_tokens", "context_length_exceeded", () => client.completions.create({ model, prompt: "a", max_tokens: 100000 }));
 await refused(OpenAI.NotFoundError, "model", "model_not_found", () => client.completions.create({ model: "gpt-5", prompt: "a" }));
 await refused(OpenAI.BadRequestError, "messages[0].content", "invalid_type", () => client.chat.completions.create({ model, messages: [{ role: "user", content: 5 }] }));
+await refused(OpenAI.BadRequestError, "previous_response_id", "unsupported_parameter", () => client.responses.create({ model, input: "a", previous_response_id: "resp_1" }));
+await refused(OpenAI.BadRequestError, "input[0].content[0].type", "invalid_value", () => client.responses.create({ model, input: [{ role: "user", content: [{ type: "input_image", image_url: "a" }] }] }));
+await refused(OpenAI.NotFoundError, null, "not_found", () => client.responses.retrieve("resp_1"));
 const stranger = new OpenAI({ baseURL: `${url}/v1`, apiKey: "wrong-key", maxRetries: 0 });
 await refused(OpenAI.AuthenticationError, null, "invalid_api_key", () => stranger.models.list());
 console.log(`openai ${VERSION} (JavaScript): all calls are answered as they should be`);

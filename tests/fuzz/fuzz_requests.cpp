@@ -3,6 +3,7 @@
 
 #include "tapegrad/apps/serve/api/chat_completions.h"
 #include "tapegrad/apps/serve/api/embeddings.h"
+#include "tapegrad/apps/serve/api/responses.h"
 #include "tapegrad/apps/serve/api/token_calls.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
@@ -15,7 +16,7 @@ class NoReply : public Reply {
  public:
   void send(http::Response, const Usage&) override {}
   void event(std::string) override {}
-  void end(int, const Usage&) override {}
+  void end(std::string, int, const Usage&) override {}
 };
 
 const ServedModel& served() {
@@ -78,6 +79,8 @@ void ask(int endpoint, const Json& body) {
       return static_cast<void>(tokenize(body, asked));
     case 4:
       return static_cast<void>(detokenize(body, asked));
+    case 6:
+      return check_job(*responses(body, asked));
     default:
       static_cast<void>(apply_template(body, asked));
   }
@@ -94,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   try {
-    ask(data[0] % 6, body);
+    ask(data[0] % 8, body);
   } catch (const Refused& refused) {
     const Json said = Json::parse(refused.why.response().body);
     if (said["error"]["message"].get<std::string>().empty()) fuzz::finding("no reason is given");

@@ -1,10 +1,10 @@
 #include "tapegrad/apps/serve/api/chat_completions.h"
 
 #include <utility>
+#include <vector>
 
-#include "tapegrad/apps/sample/sampling_options.h"
-#include "tapegrad/apps/serve/api/chat_prompt.h"
-#include "tapegrad/data/chat/render_chat.h"
+#include "tapegrad/apps/serve/api/chat_request.h"
+#include "tapegrad/apps/serve/api/choices_format.h"
 
 namespace tapegrad::serve {
 namespace {
@@ -18,54 +18,37 @@ void check_holds(const Fields& fields, const Tools& tools) {
                 "unsupported_parameter");
 }
 
-class ChatFormat : public TextFormat {
+class ChatFormat : public ChoicesFormat {
  public:
-  ChatFormat(const data::Tokenizer& tokenizer, bool logprobs)
-      : tokenizer_(tokenizer), logprobs_(logprobs) {}
+  ChatFormat(const TextRequest& request, const Asked& asked)
+      : ChoicesFormat(request, "chatcmpl-" + asked.id,
+                      {"chat.completion", "chat.completion.chunk"}),
+        tokenizer_(asked.model.model.tokenizer),
+        logprobs_(request.options.logprobs) {}
 
-  const char* id_prefix() const override { return "chatcmpl-"; }
-  const char* object(bool streams) const override {
-    return streams ? "chat.completion.chunk" : "chat.completion";
-  }
+ private:
   Json choice(const TextPart& part) const override {
     return {{"index", part.index},
             {"message", {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}}},
             {"logprobs", logprobs(part)},
             {"finish_reason", finish(part)}};
   }
-  std::optional<Json> begin(std::size_t index) const override {
+  std::optional<Json> first(std::size_t index) const override {
     return Json{{"index", index},
                 {"delta", {{"role", "assistant"}, {"content", ""}}},
                 {"logprobs", nullptr},
                 {"finish_reason", nullptr}};
   }
-  Json delta(const TextPart& part) const override {
+  Json piece(const TextPart& part) const override {
     return {{"index", part.index},
             {"delta", part.finish ? Json::object() : Json{{"content", part.text}}},
             {"logprobs", part.finish ? Json() : logprobs(part)},
             {"finish_reason", finish(part)}};
   }
-
- private:
   static Json finish(const TextPart& part) { return part.finish ? Json(*part.finish) : Json(); }
-  Json token(std::int32_t id, double logprob) const {
-    const std::string bytes = tokenizer_.token_bytes(id);
-    Json numbers = Json::array();
-    for (const char byte : bytes) numbers.push_back(static_cast<unsigned char>(byte));
-    return {{"token", bytes}, {"logprob", shown_logprob(logprob)}, {"bytes", std::move(numbers)}};
-  }
   Json logprobs(const TextPart& part) const {
     if (!logprobs_) return {};
-    Json content = Json::array();
-    for (const ShownToken& shown : part.tokens) {
-      Json json = token(shown.token.token, shown.token.logprob);
-      json["top_logprobs"] = Json::array();
-      for (const nn::TokenLogprob& t : shown.token.top) {
-        json["top_logprobs"].push_back(token(t.token, t.logprob));
-      }
-      content.push_back(std::move(json));
-    }
-    return {{"content", std::move(content)}, {"refusal", nullptr}};
+    return {{"content", logprobs_of(tokenizer_, part.tokens)}, {"refusal", nullptr}};
   }
 
   const data::Tokenizer& tokenizer_;
@@ -78,49 +61,27 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
   const ServedModel& model = asked.model;
   Fields fields(body, kInChat, *asked.ignored);
   TextRequest request;
-  read_text_request(fields, model, asked.new_seed, request);
-  // A model's files may name the end of a text alone, and not that of an answer.
-  if (!request.ignore_eos) sampling::add_ends(request.options, model.answer_ends);
+  read_chat_request(fields, asked, request);
   read_max_tokens(fields, "max_completion_tokens", request);
-  bool logprobs = false;
-  fields.boolean("logprobs", logprobs);
-  std::int64_t top = 0;
-  fields.integer("top_logprobs", top, 0, kMostTop);
-  if (top > 0 && !logprobs) {
+  nn::GenerateOptions& options = request.options;
+  fields.boolean("logprobs", options.logprobs);
+  fields.integer("top_logprobs", options.top_logprobs, 0, kMostTop);
+  if (options.top_logprobs > 0 && !options.logprobs) {
     fields.refuse("top_logprobs", "'top_logprobs' needs 'logprobs': true");
   }
   bool echo = false;
   fields.boolean("echo", echo);
-  // What is begun cannot be taken back by what an answer must be as a whole.
-  const bool is_free = request.options.mask == nullptr;
-  const ChatPrompt asked_for =
-      chat_prompt(fields, asked, is_free ? BegunAnswer::goes_on : BegunAnswer::ends);
-  const data::RenderedChat& chat = asked_for.chat;
-  check_holds(fields, asked_for.tools);
-  fields.end();
-  if (asked_for.begun && !is_free) {
-    fields.refuse("response_format",
-                  "'response_format' has no meaning for an answer that is begun: "
-                  "'continue_final_message'");
-  }
-  if (echo && !asked_for.begun) {
+  const ChatMessages messages = read_messages(fields, asked);
+  check_holds(fields, messages.tools);
+  ChatText text = chat_text(fields, asked, messages, "response_format", request);
+  if (echo && !text.begun) {
     fields.refuse("echo", "'echo' needs an answer that goes on: 'continue_final_message': true");
   }
-  request.options.logprobs = logprobs;
-  request.options.top_logprobs = top;
-  // The template has what a text begins with.
-  TextPrompt prompt;
-  prompt.tokens = encoded(fields, "messages", model, chat.text, [&](std::string_view) {
-    return data::tokens_of(chat, model.model.tokenizer);
-  });
-  prompt.spelled = std::ssize(chat.letters);
-  if (echo) prompt.echo = asked_for.begun;
-  if (prompt.tokens.empty()) fields.refuse("messages", "the conversation is an empty text");
-  settle_length(fields, model, std::ssize(prompt.tokens), model.context, "messages", request);
-  auto format = std::make_unique<ChatFormat>(model.model.tokenizer, logprobs);
+  if (echo) text.prompt.echo = text.begun;
+  auto format = std::make_unique<ChatFormat>(request, asked);
   std::vector<TextPrompt> prompts;
-  prompts.push_back(std::move(prompt));
-  return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(format), asked.id,
+  prompts.push_back(std::move(text.prompt));
+  return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(format),
                                    asked.reply());
 }
 

@@ -44,6 +44,7 @@ data::Message message_of(Fields fields, const Json& json, const data::ChatTempla
   }
   calls.read(fields, role);
   data::Message message{.role = role, .content = content_of(fields)};
+  if (role == "developer" && !names(chat, role)) message.role = "system";
   // Fields that only some templates look at: they see the object as it came, with one text for all
   // parts.
   constexpr std::string_view kMore[] = {"name", "tool_calls", "tool_call_id", "reasoning_content"};
@@ -61,6 +62,7 @@ data::Message message_of(Fields fields, const Json& json, const data::ChatTempla
   fields.end();
   if (!more) return message;
   Json whole = json;
+  whole["role"] = message.role;
   whole["content"] = message.content;
   return data::message_of_json(json_text(whole));
 }
@@ -77,25 +79,15 @@ void check_shows_call(const Fields& message, const Json& json, const data::ChatT
                  "template_error");
 }
 
-data::Conversation conversation_of(Fields& fields, const Asked& asked) {
+data::Conversation conversation_of(Fields& fields, const Asked& asked,
+                                   const ChatMessages& messages) {
   const data::ChatTemplate& chat = *asked.model.chat;
-  const Json* messages = fields.find("messages");
-  if (messages == nullptr) {
-    fields.refuse("messages", "'messages' is missing", "missing_required_parameter");
-  }
-  if (!messages->is_array() || messages->empty()) {
-    fields.refuse_type("messages", "a list of at least one message");
-  }
-  if (messages->size() > kMostMessages) {
-    fields.refuse("messages", fmt::format("'messages' has {} messages, and {} are the most",
-                                          messages->size(), kMostMessages));
-  }
   data::Conversation conversation;
   EarlierCalls calls(chat);
-  for (std::size_t i = 0; i < messages->size(); ++i) {
+  for (std::size_t i = 0; i < messages.list.size(); ++i) {
     asked.look();
-    const Json& message = (*messages)[i];
-    Fields of_message = fields.inside(message, kInMessage, fmt::format("messages[{}]", i));
+    const Json& message = messages.list[i];
+    Fields of_message = fields.inside(message, kInMessage, messages.places[i]);
     check_shows_call(of_message, message, chat);
     conversation.messages.push_back(message_of(std::move(of_message), message, chat, calls));
   }
@@ -126,6 +118,16 @@ std::optional<bool> says_goes_on(Fields& fields, const data::Message& last,
   return true;
 }
 
+// The variables that a request gives the template, as the text of JSON.
+std::string read_variables(Fields& fields, const ChatMessages& messages) {
+  Json variables = messages.variables;
+  if (const Json* given = fields.find("chat_template_kwargs")) {
+    if (!given->is_object()) fields.refuse_type("chat_template_kwargs", "an object");
+    variables.update(*given);
+  }
+  return variables.empty() ? "" : json_text(variables);
+}
+
 // A variable of the template that is no field here, or is one that changes nothing by itself.
 void check_reads_no(const Fields& fields, const data::ChatTemplate& chat) {
   for (const std::string_view name : fields.unread()) {
@@ -138,23 +140,44 @@ void check_reads_no(const Fields& fields, const data::ChatTemplate& chat) {
 
 }  // namespace
 
-ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun) {
+ChatMessages read_messages(Fields& fields, const Asked& asked) {
+  const Json* messages = fields.find("messages");
+  if (messages == nullptr) {
+    fields.refuse("messages", "'messages' is missing", "missing_required_parameter");
+  }
+  if (!messages->is_array() || messages->empty()) {
+    fields.refuse_type("messages", "a list of at least one message");
+  }
+  if (messages->size() > kMostMessages) {
+    fields.refuse("messages", fmt::format("'messages' has {} messages, and {} are the most",
+                                          messages->size(), kMostMessages));
+  }
+  std::vector<std::string> places;
+  for (std::size_t i = 0; i < messages->size(); ++i) {
+    places.push_back(fmt::format("messages[{}]", i));
+  }
+  const std::optional<data::ChatTemplate>& chat = asked.model.chat;
+  return {.field = "messages",
+          .list = *messages,
+          .places = std::move(places),
+          .variables = Json::object(),
+          .tools = chat ? read_tools(fields, *chat) : Tools{}};
+}
+
+ChatPrompt chat_prompt(Fields& fields, const Asked& asked, const ChatMessages& messages,
+                       BegunAnswer begun) {
   const ServedModel& model = asked.model;
   if (!model.chat) {
     throw Refused({.message = fmt::format("the model '{}' has no template for conversations: "
                                           "/v1/completions continues texts",
                                           model.name()),
-                   .param = "messages",
+                   .param = messages.field,
                    .code = "no_chat_template"});
   }
-  data::Conversation conversation = conversation_of(fields, asked);
-  Tools tools = read_tools(fields, *model.chat);
+  data::Conversation conversation = conversation_of(fields, asked, messages);
+  const Tools& tools = messages.tools;
   conversation.tools = tools.json;
-  std::string variables;
-  if (const Json* given = fields.find("chat_template_kwargs")) {
-    if (!given->is_object()) fields.refuse_type("chat_template_kwargs", "an object");
-    variables = json_text(*given);
-  }
+  const std::string variables = read_variables(fields, messages);
   std::optional<bool> new_answer;
   if (bool given = true; fields.find("add_generation_prompt") != nullptr) {
     fields.boolean("add_generation_prompt", given);
@@ -170,7 +193,7 @@ ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun) {
   const auto continued = [&]() -> ChatPrompt {
     data::ContinuedChat made =
         data::render_continued(chat, tokenizer, conversation, variables, limits);
-    return {.chat = std::move(made.chat), .begun = last.content.substr(0, made.kept), .tools = {}};
+    return {std::move(made.chat), last.content.substr(0, made.kept)};
   };
   const bool may_go_on = begun == BegunAnswer::goes_on && !goes_on && !new_answer.value_or(true) &&
                          last.role == "assistant" && !has_calls(last) &&
@@ -185,11 +208,9 @@ ChatPrompt chat_prompt(Fields& fields, const Asked& asked, BegunAnswer begun) {
     } catch (const Error&) {  // so that it ends, as nobody has said that it goes on
     }
     return {.chat = data::render_chat(chat, tokenizer, conversation, new_answer.value_or(true),
-                                      variables, limits),
-            .begun = {},
-            .tools = std::move(tools)};
+                                      variables, limits)};
   } catch (const Error& error) {
-    fields.refuse("messages", fmt::format("the model's template says: {}", error.what()),
+    fields.refuse(messages.field, fmt::format("the model's template says: {}", error.what()),
                   "template_error");
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tapegrad/apps/serve/api/choices_format.h"
 #include "tapegrad/data/tokenize/decode_text.h"
 
 namespace tapegrad::serve {
@@ -10,23 +11,23 @@ namespace {
 
 constexpr std::int64_t kUsualTokens = 16;
 
-class CompletionFormat : public TextFormat {
+class CompletionFormat : public ChoicesFormat {
  public:
-  CompletionFormat(const data::Tokenizer& tokenizer, bool logprobs, bool tops)
-      : tokenizer_(tokenizer), logprobs_(logprobs), tops_(tops) {}
+  CompletionFormat(const TextRequest& request, const Asked& asked)
+      : ChoicesFormat(request, "cmpl-" + asked.id, {"text_completion", "text_completion"}),
+        tokenizer_(asked.model.model.tokenizer),
+        logprobs_(request.options.logprobs),
+        tops_(request.options.top_logprobs > 0) {}
 
-  const char* id_prefix() const override { return "cmpl-"; }
-  const char* object(bool) const override { return "text_completion"; }
+ private:
   Json choice(const TextPart& part) const override {
     return {{"text", part.text},
             {"index", part.index},
             {"logprobs", logprobs_ ? logprobs(part.tokens) : Json()},
             {"finish_reason", part.finish ? Json(*part.finish) : Json()}};
   }
-  std::optional<Json> begin(std::size_t) const override { return std::nullopt; }
-  Json delta(const TextPart& part) const override { return choice(part); }
-
- private:
+  std::optional<Json> first(std::size_t) const override { return std::nullopt; }
+  Json piece(const TextPart& part) const override { return choice(part); }
   std::string text_of(std::int32_t token) const {
     return legacy_token(tokenizer_.token_bytes(token));
   }
@@ -135,9 +136,8 @@ std::unique_ptr<Job> completions(const Json& body, const Asked& asked) {
     longest = std::max(longest, std::ssize(prompt.tokens));
   }
   settle_length(fields, model, longest, kUsualTokens, "prompt", request);
-  auto format = std::make_unique<CompletionFormat>(model.model.tokenizer, logprobs.has_value(),
-                                                   logprobs.value_or(0) > 0);
-  return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(format), asked.id,
+  auto format = std::make_unique<CompletionFormat>(request, asked);
+  return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(format),
                                    asked.reply());
 }
 

@@ -13,11 +13,17 @@ enum FieldPlace : unsigned {
   kInEmbedding = 8,
   kInTokens = 16,  // POST /tokenize and /detokenize
   kInMessage = 32,
-  kInFormat = 64,   // "response_format"
-  kInSchema = 128,  // "response_format.json_schema"
-  kInStream = 256,  // "stream_options"
-  kInTool = 512,    // objects in "tools", "tool_choice" and "tool_calls"
-  kInText = kInCompletion | kInChat,
+  kInFormat = 64,            // "response_format"
+  kInSchema = 128,           // "response_format.json_schema"
+  kInStream = 256,           // "stream_options"
+  kInResponse = 512,         // POST /v1/responses, and in it:
+  kInItem = 1024,            // of "input"
+  kInPart = 2048,            // of an item's content
+  kInTextOfResponse = 4096,  // "text"
+  kInTextFormat = 8192,      // "text.format"
+  kInReasoning = 16384,      // "reasoning"
+  kInTool = 32768,           // objects in "tools", "tool_choice" and "tool_calls"
+  kInText = kInCompletion | kInChat | kInResponse,
 };
 
 // What becomes of a field that other servers know and no endpoint here reads. There are four kinds

@@ -129,14 +129,15 @@ std::vector<std::string_view> Fields::unread() const {
   return names;
 }
 
+void Fields::ignore(std::string_view name, const std::string& why) const {
+  if (!ignored_.strict()) return ignored_.add(path_, name);
+  if (!why.empty()) refuse(name, why, "unsupported_parameter");
+  refuse(name, fmt::format("'{}' is not a field that this server knows", path_of(name)),
+         "unknown_parameter");
+}
+
 void Fields::end() const {
-  for (const std::string_view name : unknown()) {
-    if (ignored_.strict()) {
-      refuse(name, fmt::format("'{}' is not a field that this server knows", path_of(name)),
-             "unknown_parameter");
-    }
-    ignored_.add(path_, name);
-  }
+  for (const std::string_view name : unknown()) ignore(name);
 }
 
 std::vector<std::string> one_or_more_texts(Fields& fields, std::string_view name,

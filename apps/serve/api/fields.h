@@ -48,7 +48,10 @@ class Fields {
   std::vector<std::string_view> unknown() const;
   // The same, with what field_rules() take as harmless here, unless it is empty: a list, a text.
   std::vector<std::string_view> unread() const;
-  // Names what was not asked for, or refuses it if requests are strict.
+  // Names a field as ignored, or refuses it if requests are strict: one that is not known, if
+  // nothing else is said of it.
+  void ignore(std::string_view name, const std::string& why = {}) const;
+  // Ignores what was not asked for.
   void end() const;
 
   std::string path_of(std::string_view name) const;

@@ -79,7 +79,7 @@ Json detokenize(const Json& body, const Asked& asked) {
 Json apply_template(const Json& body, const Asked& asked) {
   Fields fields(body, kInTemplate, *asked.ignored);
   read_model_name(fields, asked.model);
-  const std::string prompt = chat_prompt(fields, asked).chat.text;
+  const std::string prompt = chat_prompt(fields, asked, read_messages(fields, asked)).chat.text;
   fields.end();
   return {{"prompt", prompt}};
 }

@@ -71,9 +71,9 @@ TEST_CASE("hosts, origins and types of contents are what they say", "[serve]") {
   CHECK(models("") == 200);
   CHECK(models("Origin: http://localhost\r\n") == 200);
   CHECK(models("Origin: http://evil.example\r\n") == 403);
-  const Reply unknown = server.send("/v1/responses", {});
+  const Reply unknown = server.send("/v1/threads", {});
   CHECK(unknown.status == 404);
-  CHECK(message_of(unknown) == "No endpoint POST /v1/responses; see docs/serving.md.");
+  CHECK(message_of(unknown) == "No endpoint POST /v1/threads; see docs/serving.md.");
 }
 
 TEST_CASE("the time of a request begins with its first byte", "[serve]") {

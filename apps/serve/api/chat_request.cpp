@@ -1,0 +1,65 @@
+#include "tapegrad/apps/serve/api/chat_request.h"
+
+#include <utility>
+
+#include "tapegrad/apps/sample/sampling_options.h"
+#include "tapegrad/data/chat/render_chat.h"
+
+namespace tapegrad::serve {
+namespace {
+
+Json token_json(const data::Tokenizer& tokenizer, const nn::TokenLogprob& token) {
+  const std::string bytes = tokenizer.token_bytes(token.token);
+  Json numbers = Json::array();
+  for (const char byte : bytes) numbers.push_back(static_cast<unsigned char>(byte));
+  return {
+      {"token", bytes}, {"logprob", shown_logprob(token.logprob)}, {"bytes", std::move(numbers)}};
+}
+
+}  // namespace
+
+void read_chat_request(Fields& fields, const Asked& asked, TextRequest& request) {
+  read_text_request(fields, asked.model, asked.new_seed, request);
+  // A model's files may name the end of a text alone, and not that of an answer.
+  if (!request.ignore_eos) sampling::add_ends(request.options, asked.model.answer_ends);
+}
+
+ChatText chat_text(Fields& fields, const Asked& asked, const ChatMessages& messages,
+                   std::string_view format, TextRequest& request) {
+  const ServedModel& model = asked.model;
+  // What is begun cannot be taken back by what an answer must be as a whole.
+  const bool is_free = request.options.mask == nullptr;
+  ChatPrompt asked_for =
+      chat_prompt(fields, asked, messages, is_free ? BegunAnswer::goes_on : BegunAnswer::ends);
+  const data::RenderedChat& chat = asked_for.chat;
+  fields.end();
+  if (asked_for.begun && !is_free) {
+    fields.refuse(format, fmt::format("'{}' has no meaning for an answer that is begun: "
+                                      "'continue_final_message'",
+                                      format));
+  }
+  // The template has what a text begins with.
+  TextPrompt prompt;
+  prompt.tokens = encoded(fields, messages.field, model, chat.text, [&](std::string_view) {
+    return data::tokens_of(chat, model.model.tokenizer);
+  });
+  prompt.spelled = std::ssize(chat.letters);
+  if (prompt.tokens.empty()) fields.refuse(messages.field, "the conversation is an empty text");
+  settle_length(fields, model, std::ssize(prompt.tokens), model.context, messages.field, request);
+  return {std::move(prompt), std::move(asked_for.begun)};
+}
+
+Json logprobs_of(const data::Tokenizer& tokenizer, const std::vector<ShownToken>& tokens) {
+  Json list = Json::array();
+  for (const ShownToken& shown : tokens) {
+    Json json = token_json(tokenizer, {shown.token.token, shown.token.logprob});
+    json["top_logprobs"] = Json::array();
+    for (const nn::TokenLogprob& t : shown.token.top) {
+      json["top_logprobs"].push_back(token_json(tokenizer, t));
+    }
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+}  // namespace tapegrad::serve

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/serve/text_job.h"
+
+namespace tapegrad::serve {
+
+// Answers with "choices", of both kinds of completions. The members are named as in OpenAI's
+// interface.
+class ChoicesFormat : public TextFormat {
+ public:
+  // The member "object" of an answer and of an event.
+  struct Objects {
+    const char *answer, *event;
+  };
+  ChoicesFormat(const TextRequest& request, std::string id, const Objects& objects);
+
+  Json whole(const std::vector<TextPart>& texts, const Usage& usage) override;
+  std::string begin(std::size_t index) override;
+  std::string delta(const TextPart& part) override;
+  std::string end(const Usage& usage) override;
+  std::string fail(const Refusal& why, const Usage& usage) override;
+
+ protected:
+  virtual Json choice(const TextPart& whole) const = 0;
+  // In an event: what a text begins with, if it does; a part.
+  virtual std::optional<Json> first(std::size_t index) const = 0;
+  virtual Json piece(const TextPart& part) const = 0;
+
+ private:
+  Json head(const char* object) const;
+  std::string event(const Json& choices, const Json& usage) const;
+
+  const std::string id_, model_;
+  const Objects objects_;
+  const std::int64_t created_, seed_;
+  const bool include_usage_;
+};
+
+}  // namespace tapegrad::serve

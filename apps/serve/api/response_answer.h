@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/apps/serve/api/completions.h"
+#include "tapegrad/apps/serve/api/response_output.h"
+
+namespace tapegrad::serve {
+
+// The object "response" of OpenAI's interface: at once, or as events whose last one has all of it.
+class ResponseAnswer : public TextFormat {
+ public:
+  // `echo`: members that say what the request has said.
+  ResponseAnswer(const TextRequest& request, const Asked& asked, Json echo);
+
+  Json whole(const std::vector<TextPart>& texts, const Usage& usage) override;
+  std::string begin(std::size_t index) override;
+  std::string delta(const TextPart& part) override;
+  std::string end(const Usage& usage) override;
+  std::string fail(const Refusal& why, const Usage& usage) override;
+  bool repeats() const override { return true; }
+
+ private:
+  void add(const TextPart& part);
+  const char* status() const { return complete_ ? "completed" : "incomplete"; }
+  Json response(std::string_view status, const std::optional<Usage>& usage) const;
+  void event(const char* type, const Json& members);
+
+  const data::Tokenizer& tokenizer_;
+  const bool logprobs_;
+  const Json head_, echo_;
+  ResponseOutput output_;
+  std::string events_;  // that nobody has taken yet
+  std::int64_t next_number_ = 0;
+  bool complete_ = true;
+};
+
+}  // namespace tapegrad::serve

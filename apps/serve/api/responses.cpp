@@ -1,0 +1,143 @@
+#include "tapegrad/apps/serve/api/responses.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/apps/serve/api/chat_request.h"
+#include "tapegrad/apps/serve/api/response_answer.h"
+#include "tapegrad/apps/serve/api/response_format.h"
+#include "tapegrad/apps/serve/api/response_input.h"
+
+namespace tapegrad::serve {
+namespace {
+
+// A client that is slow to take its own words again would lose its stream.
+constexpr std::size_t kMostEchoed = std::size_t{64} << 10;  // bytes of a field
+
+Json echoed(Fields& fields, std::string_view name, Json otherwise) {
+  const Json* found = fields.find(name);
+  return found == nullptr || json_text(*found).size() > kMostEchoed ? otherwise : *found;
+}
+
+// How much a model says, and thinks: a variable of templates that know of it.
+Json read_manner(Fields& fields, std::string_view name, std::string_view variable,
+                 const ServedModel& model, Json& variables) {
+  std::string value;
+  if (!fields.text(name, value)) return nullptr;
+  if (model.chat && model.chat->reads(variable)) {
+    variables[std::string(variable)] = value;
+  } else if (value != "medium" && value != "none") {
+    fields.ignore(
+        name, fmt::format("'{}' is nothing that the model's template reads", fields.path_of(name)));
+  }
+  return echoed(fields, name, nullptr);
+}
+
+Json read_text(Fields& fields, const ServedModel& model, TextRequest& request, Json& variables) {
+  Json format = {{"type", "text"}}, verbosity;
+  if (const Json* found = fields.find("text")) {
+    Fields text = fields.inside(*found, kInTextOfResponse, "text");
+    read_text_format(text, model, request.options);
+    format = echoed(text, "format", format);
+    verbosity = read_manner(text, "verbosity", "verbosity", model, variables);
+    text.end();
+  }
+  return {{"format", format}, {"verbosity", verbosity.is_null() ? "medium" : verbosity}};
+}
+
+Json read_reasoning(Fields& fields, const ServedModel& model, Json& variables) {
+  Json effort;
+  if (const Json* found = fields.find("reasoning")) {
+    Fields reasoning = fields.inside(*found, kInReasoning, "reasoning");
+    effort = read_manner(reasoning, "effort", "reasoning_effort", model, variables);
+    reasoning.end();
+  }
+  return {{"effort", effort}, {"summary", nullptr}};
+}
+
+// Whatever else it asks for is of tools, or of what is no part of a response here.
+void read_include(Fields& fields, nn::GenerateOptions& options) {
+  fields.integer("top_logprobs", options.top_logprobs, 0, kMostTop);
+  options.logprobs = options.top_logprobs > 0;
+  const Json* include = fields.find("include");
+  if (include == nullptr) return;
+  if (!include->is_array()) fields.refuse_type("include", "a list of texts");
+  for (const Json& one : *include) {
+    if (!one.is_string()) fields.refuse_type("include", "a list of texts");
+    options.logprobs = options.logprobs || one == "message.output_text.logprobs";
+  }
+}
+
+// The model is told of no tools: each kind of them is named as ignored.
+void leave_out_tools(Fields& fields) {
+  const Json* tools = fields.find("tools");
+  if (tools == nullptr) return;
+  if (!tools->is_array()) fields.refuse_type("tools", "a list of tools");
+  for (std::size_t i = 0; i < tools->size(); ++i) {
+    const std::string place = fmt::format("tools[{}]", i);
+    Fields tool = fields.inside((*tools)[i], kInTool, place);
+    std::string type;
+    if (!tool.text("type", type) || type.empty()) {
+      tool.refuse("type", fmt::format("'{}.type' is missing", place), "missing_required_parameter");
+    }
+    tool.ignore(type, fmt::format("'{}' is a tool of the type '{}', which the model is not told of",
+                                  place, type));
+  }
+}
+
+Json read_metadata(Fields& fields) {
+  const Json* metadata = fields.find("metadata");
+  if (metadata != nullptr && !metadata->is_object()) fields.refuse_type("metadata", "an object");
+  return echoed(fields, "metadata", Json::object());
+}
+
+}  // namespace
+
+std::unique_ptr<Job> responses(const Json& body, const Asked& asked) {
+  const ServedModel& model = asked.model;
+  Fields fields(body, kInResponse, *asked.ignored);
+  TextRequest request;
+  read_chat_request(fields, asked, request);
+  read_max_tokens(fields, "max_output_tokens", request);
+  read_include(fields, request.options);
+  std::string truncation = "disabled";  // "auto", too, of what fits; all else is refused
+  fields.choice("truncation", truncation, {"auto", "disabled"});
+  leave_out_tools(fields);
+  Json variables = Json::object();
+  const Json text = read_text(fields, model, request, variables);
+  const Json reasoning = read_reasoning(fields, model, variables);
+  Json echo = {{"background", false},
+               {"instructions", echoed(fields, "instructions", nullptr)},
+               {"max_output_tokens", request.max_tokens ? Json(*request.max_tokens) : Json()},
+               {"metadata", read_metadata(fields)},
+               {"parallel_tool_calls", echoed(fields, "parallel_tool_calls", true)},
+               {"previous_response_id", nullptr},
+               {"reasoning", reasoning},
+               {"service_tier", "default"},
+               {"store", false},
+               {"temperature", echoed(fields, "temperature", 1)},
+               {"text", text},
+               {"tool_choice", echoed(fields, "tool_choice", "auto")},
+               {"tools", echoed(fields, "tools", Json::array())},
+               {"top_logprobs", request.options.top_logprobs},
+               {"top_p", echoed(fields, "top_p", 1)},
+               {"truncation", truncation}};
+  const ResponseInput input = read_response_input(fields, asked);
+  ChatText chat = chat_text(fields, asked,
+                            {.field = "input",
+                             .list = input.messages,
+                             .places = input.places,
+                             .variables = variables,
+                             .tools = {}},
+                            "text.format", request);
+  auto answer = std::make_unique<ResponseAnswer>(request, asked, std::move(echo));
+  std::vector<TextPrompt> prompts;
+  prompts.push_back(std::move(chat.prompt));
+  return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(answer),
+                                   asked.reply());
+}
+
+}  // namespace tapegrad::serve
