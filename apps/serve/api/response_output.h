@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "tapegrad/base/json/json_file.h"
+#include "tapegrad/base/json/internal/json_file.h"
 
 namespace tapegrad::serve {
 
