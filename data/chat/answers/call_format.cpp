@@ -1,10 +1,10 @@
+#include "tapegrad/data/chat/answers/internal/call_format.h"
+
 #include <algorithm>
 #include <array>
 #include <span>
 #include <string>
 #include <string_view>
-
-#include "tapegrad/data/chat/answers/call_format_internal.h"
 
 namespace tapegrad::data {
 namespace {

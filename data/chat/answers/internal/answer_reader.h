@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/data/chat/answers/call_format_internal.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/data/chat/answers/internal/reasoning_marks.h"
 
 namespace tapegrad::data {

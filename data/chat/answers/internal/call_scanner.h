@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/data/chat/answers/call_format_internal.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/data/chat/answers/internal/value_scanner.h"
 
 namespace tapegrad::data {

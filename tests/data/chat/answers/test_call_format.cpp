@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/data/chat/answers/call_format_internal.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/data/chat/answers/internal/reasoning_marks.h"
 #include "tapegrad/tests/catch.h"
 
