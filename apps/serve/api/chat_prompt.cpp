@@ -39,8 +39,7 @@ data::Message message_of(Fields fields, const Json& json, const data::ChatTempla
                          EarlierCalls& calls) {
   std::string role;
   if (!fields.text("role", role) || role.empty()) {
-    fields.refuse("role", fmt::format("'{}' is missing", fields.path_of("role")),
-                  "missing_required_parameter");
+    fields.refuse_missing("role");
   }
   calls.read(fields, role);
   data::Message message{.role = role, .content = content_of(fields)};
@@ -51,8 +50,7 @@ data::Message message_of(Fields fields, const Json& json, const data::ChatTempla
   bool more = false;
   for (const std::string_view name : kMore) more = fields.find(name) != nullptr || more;
   if (!more && !json.contains("content")) {  // it may be spelled otherwise
-    fields.refuse("content", fmt::format("'{}' is missing", fields.path_of("content")),
-                  "missing_required_parameter");
+    fields.refuse_missing("content");
   }
   for (const std::string_view name : fields.unknown()) {
     if (!names(chat, name)) continue;
@@ -143,7 +141,7 @@ void check_reads_no(const Fields& fields, const data::ChatTemplate& chat) {
 ChatMessages read_messages(Fields& fields, const Asked& asked) {
   const Json* messages = fields.find("messages");
   if (messages == nullptr) {
-    fields.refuse("messages", "'messages' is missing", "missing_required_parameter");
+    fields.refuse_missing("messages");
   }
   if (!messages->is_array() || messages->empty()) {
     fields.refuse_type("messages", "a list of at least one message");

@@ -54,8 +54,7 @@ void EarlierCalls::read(Fields& message, std::string_view role) {
   const bool has_id = message.text("tool_call_id", id);
   if (role != "tool") return;
   if (!has_id && !any_without_id_) {
-    message.refuse("tool_call_id", fmt::format("'{}' is missing", message.path_of("tool_call_id")),
-                   "missing_required_parameter");
+    message.refuse_missing("tool_call_id");
   }
   if (has_id && !ids_.contains(id)) {
     message.refuse("tool_call_id", fmt::format("'{}': no call before has the id '{}'",
@@ -73,13 +72,11 @@ void EarlierCalls::read_call(Fields call) {
   }
   const Json* member = call.find("function");
   if (member == nullptr) {
-    call.refuse("function", fmt::format("'{}' is missing", call.path_of("function")),
-                "missing_required_parameter");
+    call.refuse_missing("function");
   }
   Fields function = call.inside(*member, kInTool, call.path_of("function"));
   if (!function.text("name", name) || name.empty()) {
-    function.refuse("name", fmt::format("'{}' is missing", function.path_of("name")),
-                    "missing_required_parameter");
+    function.refuse_missing("name");
   }
   const Json* arguments = function.find("arguments");
   if (arguments != nullptr && !is_object_text(*arguments)) {

@@ -114,7 +114,7 @@ std::unique_ptr<Job> embeddings(const Json& body, const Asked& asked) {
                "vectors have the model's size");
   const Json* input = fields.find("input");
   if (input == nullptr) {
-    fields.refuse("input", "'input' is missing", "missing_required_parameter");
+    fields.refuse_missing("input");
   }
   fields.end();
   std::vector<nn::Tokens> inputs;

@@ -35,6 +35,10 @@ void Fields::refuse(std::string_view name, const std::string& message,
   throw Refused({.message = message, .param = path_of(name), .code = code});
 }
 
+void Fields::refuse_missing(std::string_view name) const {
+  refuse(name, fmt::format("'{}' is missing", path_of(name)), "missing_required_parameter");
+}
+
 void Fields::refuse_type(std::string_view name, std::string_view expected) const {
   refuse(name, fmt::format("'{}' must be {}", path_of(name), expected), "invalid_type");
 }

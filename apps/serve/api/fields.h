@@ -57,6 +57,7 @@ class Fields {
   std::string path_of(std::string_view name) const;
   [[noreturn]] void refuse(std::string_view name, const std::string& message,
                            const std::string& code = "invalid_value") const;
+  [[noreturn]] void refuse_missing(std::string_view name) const;
   [[noreturn]] void refuse_type(std::string_view name, std::string_view expected) const;
 
  private:

@@ -8,8 +8,7 @@ namespace {
 std::shared_ptr<const nn::TokenMask> mask_of_schema(Fields& fields, const ServedModel& model) {
   const Json* schema = fields.find("schema");
   if (schema == nullptr) {
-    fields.refuse("schema", fmt::format("'{}' is missing", fields.path_of("schema")),
-                  "missing_required_parameter");
+    fields.refuse_missing("schema");
   }
   try {
     return model.json_masks.of_schema(json_text(*schema));
@@ -21,8 +20,7 @@ std::shared_ptr<const nn::TokenMask> mask_of_schema(Fields& fields, const Served
 std::shared_ptr<const nn::TokenMask> mask_of_member(Fields& format, const ServedModel& model) {
   const Json* member = format.find("json_schema");
   if (member == nullptr) {
-    format.refuse("json_schema", fmt::format("'{}' is missing", format.path_of("json_schema")),
-                  "missing_required_parameter");
+    format.refuse_missing("json_schema");
   }
   Fields fields = format.inside(*member, kInSchema, format.path_of("json_schema"));
   auto mask = mask_of_schema(fields, model);
@@ -34,8 +32,7 @@ std::string type_of_format(Fields& format) {
   std::string type;
   format.choice("type", type, {"text", "json_object", "json_schema"});
   if (type.empty()) {
-    format.refuse("type", fmt::format("'{}' is missing", format.path_of("type")),
-                  "missing_required_parameter");
+    format.refuse_missing("type");
   }
   return type;
 }

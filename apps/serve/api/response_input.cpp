@@ -9,14 +9,9 @@ namespace {
 
 constexpr std::size_t kMostItems = 4096;
 
-[[noreturn]] void refuse_missing(const Fields& fields, std::string_view name) {
-  fields.refuse(name, fmt::format("'{}' is missing", fields.path_of(name)),
-                "missing_required_parameter");
-}
-
 std::string text_of(Fields& fields, std::string_view name) {
   std::string text;
-  if (!fields.text(name, text)) refuse_missing(fields, name);
+  if (!fields.text(name, text)) fields.refuse_missing(name);
   return text;
 }
 
@@ -24,7 +19,7 @@ std::string text_of(Fields& fields, std::string_view name) {
 std::string text_of_part(Fields part) {
   std::string type;
   part.choice("type", type, {"input_text", "output_text", "text", "refusal", "reasoning_text"});
-  if (type.empty()) refuse_missing(part, "type");
+  if (type.empty()) part.refuse_missing("type");
   std::string text = text_of(part, type == "refusal" ? "refusal" : "text");
   part.end();
   return text;
@@ -33,7 +28,7 @@ std::string text_of_part(Fields part) {
 // A text, or a list of parts that are texts.
 std::string content_of_item(Fields& item, const std::string& name) {
   const Json* content = item.find(name);
-  if (content == nullptr) refuse_missing(item, name);
+  if (content == nullptr) item.refuse_missing(name);
   if (content->is_string()) return content->get<std::string>();
   if (!content->is_array()) item.refuse_type(name, "a text, or a list of parts");
   std::string text;
@@ -70,7 +65,7 @@ class InputReader {
   void message(Fields& item, const std::string& place) {
     std::string role;
     item.choice("role", role, {"user", "assistant", "system", "developer"});
-    if (role.empty()) refuse_missing(item, "role");
+    if (role.empty()) item.refuse_missing("role");
     std::string content = content_of_item(item, "content");
     if (role == "system" || role == "developer") return system(role, std::move(content), place);
     if (role == "user") return add({{"role", role}, {"content", std::move(content)}}, place);
@@ -143,7 +138,7 @@ ResponseInput read_response_input(Fields& fields, const Asked& asked) {
   std::string instructions;
   if (fields.text("instructions", instructions)) reader.instructions(std::move(instructions));
   const Json* input = fields.find("input");
-  if (input == nullptr) refuse_missing(fields, "input");
+  if (input == nullptr) fields.refuse_missing("input");
   if (input->is_string()) {
     made.messages.push_back({{"role", "user"}, {"content", *input}});
     made.places.emplace_back("input");

@@ -81,7 +81,7 @@ void leave_out_tools(Fields& fields) {
     Fields tool = fields.inside((*tools)[i], kInTool, place);
     std::string type;
     if (!tool.text("type", type) || type.empty()) {
-      tool.refuse("type", fmt::format("'{}.type' is missing", place), "missing_required_parameter");
+      tool.refuse_missing("type");
     }
     tool.ignore(type, fmt::format("'{}' is a tool of the type '{}', which the model is not told of",
                                   place, type));

@@ -20,7 +20,7 @@ Json tokenize(const Json& body, const Asked& asked) {
   read_model_name(fields, model);
   std::string content;
   if (!fields.text("content", content)) {
-    fields.refuse("content", "'content' is missing", "missing_required_parameter");
+    fields.refuse_missing("content");
   }
   if (content.size() > kMostTokenized) {
     fields.refuse("content", fmt::format("'content' has {} bytes, and {} are the most",

@@ -14,22 +14,17 @@ namespace {
 
 constexpr std::size_t kMostTools = 1024, kMostToolName = 64;
 
-[[noreturn]] void refuse_missing(const Fields& fields, std::string_view name) {
-  fields.refuse(name, fmt::format("'{}' is missing", fields.path_of(name)),
-                "missing_required_parameter");
-}
-
 // An object that a member is.
 const Json& object_at(Fields& fields, std::string_view name) {
   const Json* found = fields.find(name);
-  if (found == nullptr) refuse_missing(fields, name);
+  if (found == nullptr) fields.refuse_missing(name);
   if (!found->is_object()) fields.refuse_type(name, "an object");
   return *found;
 }
 
 void read_function_type(Fields& fields) {
   std::string type;
-  if (!fields.text("type", type)) refuse_missing(fields, "type");
+  if (!fields.text("type", type)) fields.refuse_missing("type");
   if (type == "function") return;
   fields.refuse("type",
                 fmt::format("'{}' must be 'function': tools of the type '{}' are not known here",
@@ -38,7 +33,7 @@ void read_function_type(Fields& fields) {
 
 std::string function_name(Fields& function) {
   std::string name;
-  if (!function.text("name", name)) refuse_missing(function, "name");
+  if (!function.text("name", name)) function.refuse_missing("name");
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '.' || c == '-';
