@@ -13,20 +13,25 @@ enum class CallBody {
   list,              // a list of such objects
   name_then_object,  // f, the format's mark between, {…}
   python,            // [f(a=1, b="x"), g()]: keyword arguments alone
-  gemma,             // call:f{a:1,b:<escape>x<escape>}
+  gemma,             // call:f{a:1,b:<escape>x<escape>}, with the format's `quote` for <escape>
 };
 
 // How a family of models writes that it calls functions.
 struct CallFormat {
   std::string_view name;
-  // A text that chat templates of this format have, and others do not.
-  std::string_view sign;
+  // Texts that chat templates of this format have, and others do not. Backslashes do not count.
+  std::string_view sign, also = {};
   CallBody body = CallBody::object;
   // Around each call, or around the list of all. An empty `begin`: the answer as a whole is the
-  // body. An empty `end`: the body ends itself.
+  // body; several bodies are separated by ';' or white space. An empty `end`: the body ends itself.
   std::string_view begin = {}, end = {};
   std::string_view between = {};  // of name_then_object
+  std::string_view quote = {};    // of gemma: on both sides of a text
   std::string_view arguments_key = "arguments";
+  // A mark that an answer of calls may begin with, though it need not.
+  std::string_view before = {};
+  // The answer is a sequence of messages, each with a header that names its channel: gpt-oss.
+  bool channels = false;
 };
 
 // All that are known, a row each.
