@@ -3,33 +3,36 @@
 #include <string>
 #include <string_view>
 
+#include "tapegrad/data/chat/answers/characters_internal.h"
 #include "tapegrad/data/chat/answers/reasoning_marks_internal.h"
 
 namespace tapegrad::data {
 namespace {
 
-// A template has both marks, or names them in the text that asks for them.
-constexpr auto kMarks = std::to_array<ReasoningMarks>({
-    {.begin = "<|channel|>analysis<|message|>", .end = "<|end|>", .channels = true},  // gpt-oss
-    {.begin = "<|channel>thought\n", .end = "<channel|>"},                            // Gemma 4
-    {.begin = "<seed:think>", .end = "</seed:think>"},                                // Seed-OSS
-    {.begin = "[THINK]", .end = "[/THINK]"},                                          // Magistral
-    {.begin = "<think>", .end = "</think>"},  // Qwen 3, DeepSeek R1, SmolLM 3, Granite 3.3, …
-    {.begin = "Here is my thought process:", .end = "Here is my response:"},  // Granite 3.2
-});
+struct MarksOfSign {
+  std::string_view sign;  // a text that the templates have, and others do not
+  ReasoningMarks marks;
+};
 
-std::string_view without_space_at_end(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
-}
+constexpr auto kMarks = std::to_array<MarksOfSign>({
+    {"<|channel|>analysis",  // gpt-oss
+     {.begin = "<|channel|>analysis<|message|>", .end = "<|end|>", .channels = true}},
+    {"<channel|>", {.begin = "<|channel>thought\n", .end = "<channel|>"}},  // Gemma 4
+    {"</seed:think>", {.begin = "<seed:think>", .end = "</seed:think>"}},   // Seed-OSS
+    {"[/THINK]", {.begin = "[THINK]", .end = "[/THINK]"}},                  // Magistral
+    // Qwen 3, DeepSeek R1, SmolLM 3, LFM2.5, Granite 3.3: some templates have the second mark
+    // alone, to leave out what stands before it.
+    {"</think>", {.begin = "<think>", .end = "</think>"}},
+    {"Here is my thought process:",  // Granite 3.2
+     {.begin = "Here is my thought process:", .end = "Here is my response:"}},
+});
 
 }  // namespace
 
 std::optional<ReasoningMarks> reasoning_marks_of(const ChatTemplate& chat_template) {
   const std::string& source = chat_template.source();
-  for (const ReasoningMarks& marks : kMarks) {
-    const bool has = source.find(without_space_at_end(marks.begin)) != std::string::npos &&
-                     source.find(marks.end) != std::string::npos;
-    if (has) return marks;
+  for (const MarksOfSign& row : kMarks) {
+    if (source.find(row.sign) != std::string::npos) return row.marks;
   }
   return std::nullopt;
 }

@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/data/chat/answers/answer_reader_internal.h"
+#include "tapegrad/data/chat/answers/answer_text_internal.h"
+#include "tapegrad/data/chat/answers/channel_text_internal.h"
+#include "tapegrad/data/chat/answers/characters_internal.h"
+
+namespace tapegrad::data {
+namespace {
+
+// Reasoning, then content with calls.
+class MarkedText : public AnswerReader::Text {
+ public:
+  explicit MarkedText(AnswerReading reading)
+      : Text(std::move(reading)), in_reasoning_(reading_.within_reasoning && reading_.reasoning) {
+    if (reading_.calls != nullptr) begin_ = without_space(reading_.calls->begin);
+    if (in_reasoning_) writer_.begin_reasoning();
+    find_marks();
+  }
+
+  void push(char c) override {
+    if (block_) {
+      push_call(c);
+    } else if (in_reasoning_) {
+      push_reasoning(c);
+    } else if (finder_.push(c, marks_, [this](char out) { content(out); })) {
+      begin_part(finder_.found());
+    }
+  }
+
+ private:
+  void begin_part(const std::string& mark) {
+    if (reading_.reasoning && mark == reading_.reasoning->begin) {
+      in_reasoning_ = true;
+      writer_.begin_reasoning();
+      find_marks();
+      return;
+    }
+    const std::string_view end = without_space(reading_.calls->end);
+    const bool brace = whole() && mark == "{";
+    begin_call(brace ? "" : mark, end.empty() ? std::vector<std::string_view>{} : std::vector{end});
+    if (brace) push_call('{');
+  }
+
+  void push_reasoning(char c) {
+    if (!finder_.push(c, marks_, [this](char out) { reasoning(out); })) return;
+    if (finder_.found() == reading_.reasoning->begin) return;  // the prompt had it already
+    in_reasoning_ = false;
+    reasoned_ = true;
+    writer_.end_reasoning();
+    find_marks();
+  }
+
+  void reasoning(char c) {
+    const bool first = !writer_.any_reasoning();
+    writer_.reasoning(c);
+    if (first) find_marks();
+  }
+
+  void content(char c) {
+    const bool first = !writer_.any_content();
+    const bool between = whole() && writer_.any_calls() && !writer_.any_content();
+    writer_.content(between && c == ';' ? ' ' : c);
+    if (first && writer_.any_content()) find_marks();
+  }
+
+  // The marks that may come next.
+  void find_marks() {
+    marks_.clear();
+    const bool at_start = !writer_.any_content() && !writer_.any_calls();
+    if (in_reasoning_) {
+      marks_.push_back(reading_.reasoning->end);
+      if (!writer_.any_reasoning()) marks_.push_back(reading_.reasoning->begin);
+      return;
+    }
+    if (reading_.reasoning && at_start && !reasoned_) marks_.push_back(reading_.reasoning->begin);
+    if (reading_.calls == nullptr) return;
+    if (!whole()) {
+      marks_.push_back(begin_);
+    } else if (!writer_.any_content()) {
+      marks_.push_back("{");
+      if (!reading_.calls->before.empty()) marks_.push_back(reading_.calls->before);
+    }
+  }
+
+  // The answer as a whole is a body.
+  bool whole() const { return reading_.calls != nullptr && begin_.empty(); }
+
+  // Only the end of the text can be in a further mark. Where the text was valid up to there, a
+  // mark within it was in a text of its JSON.
+  void push_failed(const CallBlock& block, char c) override {
+    const std::string& text = block.text();
+    const std::size_t again =
+        whole() ? 0 : std::min(text.size() - block.begin(), begin_.size() - 1);
+    writer_.content(std::string_view(text).substr(0, text.size() - again));
+    find_marks();
+    for (const char end : text.substr(text.size() - again)) push(end);
+    push(c);
+  }
+
+  void end_text() override {
+    for (const char c : finder_.take()) {
+      if (in_reasoning_) {
+        writer_.reasoning(c);
+      } else {
+        writer_.content(c);
+      }
+    }
+  }
+
+  bool in_reasoning_;
+  bool reasoned_ = false;
+  std::string_view begin_ = {};  // of a call
+  std::vector<std::string_view> marks_ = {};
+  MarkFinder finder_ = {};
+};
+
+}  // namespace
+
+void AnswerReader::Text::begin_call(std::string text, std::vector<std::string_view> ends,
+                                    std::string_view name) {
+  block_.emplace(*reading_.calls, reading_.functions, std::move(text), std::move(ends), name);
+}
+
+void AnswerReader::Text::push_call(char c) {
+  const CallBlock::Step step = block_->push(c);
+  const bool said =
+      (reading_.held || step == CallBlock::Step::done) && writer_.calls(block_->calls());
+  if (step == CallBlock::Step::more) return;
+  if (step == CallBlock::Step::failed && !said) {
+    const CallBlock block = *std::exchange(block_, std::nullopt);
+    push_failed(block, c);
+    return;
+  }
+  const std::string end(block_->end_mark());
+  block_.reset();
+  writer_.end_calls();
+  if (step == CallBlock::Step::done) return end_call(end);
+  for (const char more : end + c) push(more);
+}
+
+void AnswerReader::Text::end() {
+  if (!block_) {
+    end_text();
+  } else {
+    const bool call = block_->body_complete() || reading_.held;
+    if (!call || !writer_.calls(block_->calls())) writer_.content(block_->text());
+  }
+  writer_.end();
+}
+
+AnswerReader::AnswerReader(AnswerReading reading) {
+  const bool channels = (reading.calls != nullptr && reading.calls->channels) ||
+                        (reading.reasoning && reading.reasoning->channels);
+  if (channels) {
+    text_ = channel_text(std::move(reading));
+  } else {
+    text_ = std::make_unique<MarkedText>(std::move(reading));
+  }
+}
+AnswerReader::AnswerReader(AnswerReader&&) noexcept = default;
+AnswerReader& AnswerReader::operator=(AnswerReader&&) noexcept = default;
+AnswerReader::~AnswerReader() = default;
+
+std::vector<AnswerPart> AnswerReader::push(std::string_view text) {
+  for (const char c : text) text_->push(c);
+  return text_->take();
+}
+
+std::vector<AnswerPart> AnswerReader::end() {
+  text_->end();
+  return text_->take();
+}
+
+}  // namespace tapegrad::data
