@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "tapegrad/data/chat/answers/answer_reader_internal.h"
 #include "tapegrad/data/chat/answers/call_format_internal.h"
 #include "tapegrad/run/models/call_mask_internal.h"
 #include "tapegrad/run/models/json_mask.h"
@@ -65,12 +67,42 @@ std::vector<data::CallFunction> made_up_functions(const data::CallFormat& format
   return functions;
 }
 
+// "f{…}g{…}", as an AnswerReader takes the text apart; what is no call is in it, too.
+std::string read_calls(const data::CallFormat& format,
+                       const std::vector<data::CallFunction>& functions, std::string_view text) {
+  data::AnswerReading reading{.calls = &format, .held = true};
+  for (const auto& function : functions) reading.functions.push_back(function.name);
+  data::AnswerReader reader(std::move(reading));
+  std::string calls, arguments;
+  using Kind = data::AnswerPart::Kind;
+  const auto add = [&](const std::vector<data::AnswerPart>& parts) {
+    for (const data::AnswerPart& part : parts) {
+      if (part.kind == Kind::call_begin) {
+        calls += part.name;
+      } else if (part.kind == Kind::call_arguments) {
+        arguments += part.text;
+      } else if (part.kind == Kind::call_end) {
+        calls += json_text(Json::parse(std::exchange(arguments, "")));
+      } else {
+        calls += "[" + part.text + "]";
+      }
+    }
+  };
+  for (const char c : text) add(reader.push({&c, 1}));
+  add(reader.end());
+  return calls + arguments;
+}
+
 // What is wrong about an answer's calls; "" if nothing is.
 std::string fault(const data::CallFormat& format, const std::vector<data::CallFunction>& functions,
                   bool several, std::string_view text) {
   try {
     const auto calls = testing::CallTexts(format, text).calls();
     if (calls.empty() || (!several && calls.size() > 1)) return "the number of calls";
+    std::string all;
+    for (const auto& call : calls) all += call.name + json_text(call.arguments);
+    const std::string read = read_calls(format, functions, text);
+    if (read != all) return "read as " + read + ", not as " + all;
     for (const auto& [name, arguments] : calls) {
       const auto function = std::ranges::find(functions, name, &data::CallFunction::name);
       if (function == functions.end()) return "the name " + name;
