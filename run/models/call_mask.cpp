@@ -3,10 +3,13 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/run/models/call_mask_internal.h"
+#include "tapegrad/run/models/call_wait_internal.h"
 
 namespace tapegrad::run {
 namespace {
@@ -21,94 +24,6 @@ void rule_out_all(std::span<float> logits, std::span<const Token> tokens) {
   }
 }
 
-// What calls a function with each token that may be in a text, and its bytes.
-using UseToken = std::function<void(Token, std::string_view)>;
-using EachToken = std::function<void(const UseToken&)>;
-
-// Waits in free text for what ends it.
-class Wait {
- public:
-  virtual ~Wait() = default;
-
-  // How far a text is: how many bytes of the mark its end has.
-  using Progress = std::size_t;
-  static constexpr Progress kNever = SIZE_MAX;  // it will not come any more
-  // What stands behind the mark if the text has it with these bytes.
-  virtual std::optional<std::string> read(Progress& progress, std::string_view bytes) const = 0;
-
-  // Finds the tokens that may not come, by what would stand behind the mark.
-  void find_forbidden(const EachToken& each_token, Progress states,
-                      const std::function<bool(const std::string&)>& fits) {
-    forbidden_.resize(states);
-    each_token([&](Token token, std::string_view bytes) {
-      if (!may_have(bytes)) return;
-      for (Progress state = 0; state < states; ++state) {
-        Progress progress = state;
-        const auto behind = read(progress, bytes);
-        if (behind && !fits(*behind)) forbidden_[state].push_back(token);
-      }
-    });
-  }
-  std::span<const Token> forbidden(Progress progress) const {
-    return progress < forbidden_.size() ? forbidden_[progress] : std::span<const Token>();
-  }
-
- protected:
-  virtual bool may_have(std::string_view bytes) const = 0;  // the end of the mark
-
- private:
-  std::vector<std::vector<Token>> forbidden_;  // by the progress
-};
-
-// For a text, wherever it begins.
-class WaitForText : public Wait {
- public:
-  explicit WaitForText(std::string mark) : mark_(std::move(mark)) {}
-
-  std::optional<std::string> read(Progress& progress, std::string_view bytes) const override {
-    const std::string text = mark_.substr(0, progress) + std::string(bytes);
-    const auto found = text.find(mark_);
-    if (found != std::string::npos) return text.substr(found + mark_.size());
-    progress = std::min(text.size(), mark_.size() - 1);
-    while (!text.ends_with(std::string_view(mark_).substr(0, progress))) --progress;
-    return std::nullopt;
-  }
-
- protected:
-  bool may_have(std::string_view bytes) const override {
-    return bytes.find(mark_.back()) != std::string_view::npos;
-  }
-
- private:
-  const std::string mark_;
-};
-
-// For an answer that begins with a bracket, which belongs to the calls.
-class WaitForBracket : public Wait {
- public:
-  WaitForBracket(char bracket, std::string_view before) : bracket_(bracket), before_(before) {}
-
-  std::optional<std::string> read(Progress& progress, std::string_view bytes) const override {
-    const auto begin = bytes.find_first_not_of(" \t\r\n");
-    if (progress == kNever || begin == std::string_view::npos) return std::nullopt;
-    const std::string_view text = bytes.substr(begin);
-    if (text[0] == bracket_ || (!before_.empty() && text.starts_with(before_)))
-      return std::string(text);
-    progress = kNever;
-    return std::nullopt;
-  }
-
- protected:
-  bool may_have(std::string_view bytes) const override {
-    Progress progress = 0;
-    return read(progress, bytes).has_value();
-  }
-
- private:
-  const char bracket_;
-  const std::string before_;
-};
-
 // What all texts of the same rules share.
 struct CallTables {
   data::Tokenizer tokenizer;
@@ -117,6 +32,7 @@ struct CallTables {
   std::shared_ptr<const data::VocabularyMask> calls = {};
   std::string begin = {};                 // what the calls have before what is behind the mark
   std::unique_ptr<Wait> until = {};       // for free_until, or null
+  std::string until_from = {};            // what such a text begins with
   std::unique_ptr<Wait> first_call = {};  // null: required
 };
 
@@ -124,7 +40,13 @@ struct CallTables {
 class CallTokenMask : public nn::TokenMask {
  public:
   explicit CallTokenMask(std::shared_ptr<const CallTables> tables)
-      : tables_(std::move(tables)), phase_(tables_->until ? Phase::until : phase_behind_until()) {}
+      : tables_(std::move(tables)), phase_(phase_behind_until()) {
+    if (!tables_->until_from.empty()) {
+      beginning_.emplace();
+    } else if (tables_->until) {
+      phase_ = Phase::until;
+    }
+  }
 
   void allow(std::span<float> logits) override {
     if (phase_ == Phase::calls) {
@@ -172,7 +94,25 @@ class CallTokenMask : public nn::TokenMask {
     for (const auto& [place, logit] : ends) logits[place] = logit;
   }
 
+  // True if the answer begins with what free text begins with; `bytes` are then those behind it.
+  bool begins_free_text(std::string& bytes) {
+    const std::string_view from = tables_->until_from;
+    if (beginning_->empty()) bytes.erase(0, bytes.find_first_not_of(kWhiteSpace));
+    *beginning_ += bytes;
+    if (!beginning_->starts_with(from)) {
+      if (!from.starts_with(*beginning_)) beginning_.reset();
+      return false;
+    }
+    bytes = beginning_->substr(from.size());
+    beginning_.reset();
+    return true;
+  }
+
   void read(std::string bytes) {
+    if (beginning_ && begins_free_text(bytes)) {
+      progress_ = 0;
+      phase_ = Phase::until;
+    }
     if (phase_ == Phase::until) {
       auto behind = tables_->until->read(progress_, bytes);
       if (!behind) return;
@@ -190,6 +130,7 @@ class CallTokenMask : public nn::TokenMask {
 
   std::shared_ptr<const CallTables> tables_;
   Phase phase_;
+  std::optional<std::string> beginning_ = {};  // which may yet be that of free text
   Wait::Progress progress_ = 0;
   data::VocabularyMask::Position position_ = {};
 };
@@ -267,7 +208,11 @@ CallMask call_mask(const CallRules& rules, const data::Tokenizer& tokenizer,
     }
   };
   if (!rules.required) wait_for_call(rules, *tables, each_token);
-  if (!rules.free_until.empty()) wait_for_text(rules.free_until, *tables, each_token);
+  const bool begins_with_calls = rules.required && !rules.free_from.empty();
+  if (!rules.free_until.empty() && !begins_with_calls) {
+    wait_for_text(rules.free_until, *tables, each_token);
+    tables->until_from = rules.free_from;
+  }
   const auto calls = tables->calls;
   return {std::make_shared<const CallTokenMask>(std::move(tables)), calls};
 }

@@ -23,6 +23,10 @@ struct CallRules {
   // Any text may come up to this one, as "</think>", and the rules are for what is behind it. If
   // calls are required, the answer may not end before. Empty: for the answer as a whole.
   std::string free_until = {};
+  // Not empty, as "<think>": that is so if the answer begins with this text, white space aside, and
+  // else the rules are for the answer as a whole. An answer that must be calls then begins with
+  // them.
+  std::string free_from = {};
   // Tokens that end an answer beside those of the tokenizer's ends: see answer_ends().
   std::vector<data::Token> ends = {};
 };

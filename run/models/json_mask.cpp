@@ -63,7 +63,8 @@ std::shared_ptr<const nn::TokenMask> JsonMasks::of_calls(const CallRules& rules)
               format.between,   format.quote,
               format.before,    format.arguments_key,
               rules.several,    rules.required,
-              rules.free_until, rules.ends};
+              rules.free_until, rules.ends,
+              rules.free_from};
   for (const auto& [name, parameters] : rules.functions) {
     key.push_back(name);
     key.push_back(parameters);
