@@ -62,7 +62,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"data/jinja/functions", {"base*", "data/jinja*"}},
     {"data/jinja/syntax", {"base*", "data/jinja*"}},
     {"data/chat", {"base*", "data/tokenize*", "data/corpus", "data/jinja", "data/chat"}},
-    {"data/chat/answers", {"base*", "data/chat"}},
+    {"data/chat/answers", {"base*", "data/chat*"}},
     {"data", {"base*", "data*"}},
     {"arrays", {"base*", "autograd/tensor", "autograd/formats", "data/corpus/unpack.h", "arrays"}},
     {"run/options",

@@ -7,7 +7,6 @@
 #include "tapegrad/data/chat/answers/part_writer_internal.h"
 
 namespace tapegrad::data {
-
 namespace {
 
 using Kind = AnswerPart::Kind;
