@@ -103,7 +103,8 @@ TEST_CASE("each function of templates ends at a bound when it is given the worst
   const auto each = [](std::span<const NamedFunction> table, const Calls& calls) {
     for (const auto& [name, function] : table) {
       INFO(name << ": a function needs a call here that works long");
-      REQUIRE(calls.contains(name));
+      CHECK(calls.contains(name));
+      if (!calls.contains(name)) continue;
       const Call& call = calls.at(name);
       std::string error;
       Run run({.steps = 6000});
