@@ -16,7 +16,6 @@ class FunctionObject : public Object {
     return self_.is_none() ? "function" : "builtin_function_or_method";
   }
   String repr() const override { return formatted("<function {}>", name_); }
-  bool callable() const override { return true; }
   Value call(Run& run, const Arguments& arguments) override {
     return invoke(run, function_, self_, arguments);
   }

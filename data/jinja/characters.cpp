@@ -154,7 +154,7 @@ Vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-Vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
+Vector<std::string_view> lines_of(std::string_view text) {
   Vector<std::string_view> lines;
   std::size_t ends = 0;
   each_character(text, [&](char32_t c, std::string_view) { ends += is_line_end(c) ? 1 : 0; });
@@ -164,10 +164,9 @@ Vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
   each_character(text, [&](char32_t c, std::string_view bytes) {
     at += bytes.size();
     if (c == '\n' && before == '\r') {  // the second half of an end
-      if (keep_ends) lines.back() = {lines.back().data(), lines.back().size() + 1};
       begin = at;
     } else if (is_line_end(c)) {
-      lines.push_back(text.substr(begin, at - begin - (keep_ends ? 0 : bytes.size())));
+      lines.push_back(text.substr(begin, at - begin - bytes.size()));
       begin = at;
     }
     before = c;

@@ -79,20 +79,6 @@ Arguments CallArguments::evaluate(const Frame& frame) const {
   for (const auto& [name, argument] : named) {
     made.named.emplace_back(name, argument->evaluate(frame));
   }
-  if (more_positional) {
-    const SequenceRef more = items_of(more_positional->evaluate(frame));
-    made.positional.insert(made.positional.end(), more->items.begin(), more->items.end());
-  }
-  if (more_named) {
-    const Value more = more_named->evaluate(frame);
-    if (more.dict() == nullptr) {
-      raise("argument after ** must be a mapping, not {}", type_name(more));
-    }
-    for (const auto& [name, value] : more.dict()->members) {
-      if (!name.is_text()) raise("keywords must be strings");
-      made.named.emplace_back(*name.text(), value);
-    }
-  }
   return made;
 }
 
@@ -101,8 +87,6 @@ const CallArguments& covered(const CallArguments& arguments,
                              const std::function<void(const ExpressionPtr&)>& cover) {
   for (const auto& argument : arguments.positional) cover(argument);
   for (const auto& [name, argument] : arguments.named) cover(argument);
-  cover(arguments.more_positional);
-  cover(arguments.more_named);
   return arguments;
 }
 }  // namespace
@@ -152,7 +136,7 @@ UnaryOf::UnaryOf(int line, Unary op_, ExpressionPtr of_)
 Value UnaryOf::compute(const Frame& frame) const {
   const Value value = of->evaluate(frame);
   if (op == Unary::negation) return Value(!truth(value));
-  return op == Unary::negative ? negated(value) : positive(value);
+  return negated(value);
 }
 
 Either::Either(int line, bool is_and_, ExpressionPtr left_, ExpressionPtr right_)
@@ -165,20 +149,14 @@ Value Either::compute(const Frame& frame) const {
   return truth(value) == is_and ? right->evaluate(frame) : value;
 }
 
-Comparisons::Comparisons(int line, ExpressionPtr first_,
-                         std::vector<std::pair<Comparison, ExpressionPtr>> others_)
-    : Expression(line), first(std::move(first_)), others(std::move(others_)) {
-  cover(first);
-  for (const auto& [comparison, other] : others) cover(other);
+Compared::Compared(int line, Comparison comparison_, ExpressionPtr left_, ExpressionPtr right_)
+    : Expression(line), comparison(comparison_), left(std::move(left_)), right(std::move(right_)) {
+  cover(left);
+  cover(right);
 }
-Value Comparisons::compute(const Frame& frame) const {
-  Value left = first->evaluate(frame);
-  for (const auto& [comparison, other] : others) {
-    Value right = other->evaluate(frame);
-    if (!compare(frame.run, comparison, left, right)) return Value(false);
-    left = std::move(right);
-  }
-  return Value(true);
+Value Compared::compute(const Frame& frame) const {
+  const Value a = left->evaluate(frame);
+  return Value(compare(frame.run, comparison, a, right->evaluate(frame)));
 }
 
 Concatenation::Concatenation(int line, std::vector<ExpressionPtr> parts_)

@@ -10,14 +10,12 @@ namespace {
 
 // Gives the items of a loop one by one. A test is asked when its item is needed: it may read what
 // the turns before have set.
-class LoopObject : public Object, public std::enable_shared_from_this<LoopObject> {
+class LoopObject : public Object {
  public:
   LoopObject(const Frame& frame, const For& loop, const Value& items)
       : run_(frame.run),
         frame_(loop.test ? std::make_unique<Frame>(frame) : nullptr),
         loop_(loop),
-        sized_(!loop.test &&
-               !(items.sequence() != nullptr && items.sequence()->kind == SequenceKind::iterator)),
         items_(items_of(items)) {
     extent = items_->extent;
   }
@@ -40,14 +38,10 @@ class LoopObject : public Object, public std::enable_shared_from_this<LoopObject
   void leave() { frame_.reset(); }
 
   std::optional<Value> attribute(std::string_view name) override {
-    const auto number = [](std::int64_t value) { return Value(value); };
-    if (name == "index") return number(index_ + 1);
-    if (name == "index0") return number(index_);
+    if (name == "index") return Value(index_ + 1);
+    if (name == "index0") return Value(index_);
     if (name == "first") return Value(index_ == 0);
     if (name == "last") return Value(!peek());
-    if (name == "length") return number(length());
-    if (name == "revindex") return number(length() - index_);
-    if (name == "revindex0") return number(length() - index_ - 1);
     if (name == "previtem") {
       return before_ && index_ > 0 ? items_->items[*before_]
                                    : Value::undefined("there is no previous item");
@@ -56,19 +50,17 @@ class LoopObject : public Object, public std::enable_shared_from_this<LoopObject
       const auto next = peek();
       return next ? items_->items[*next] : Value::undefined("there is no next item");
     }
-    if (name == "cycle")
-      return function_value("cycle", cycle, Value(ObjectRef(shared_from_this())));
+    if (name == "length" && !loop_.test) {
+      return Value(static_cast<std::int64_t>(items_->items.size()));
+    }
+    for (const std::string_view other :
+         {"length", "revindex", "revindex0", "cycle", "changed", "depth", "depth0"}) {
+      if (name == other) raise("'loop.{}' is not supported", name);
+    }
     return std::nullopt;
   }
 
  private:
-  // The argument whose turn it is.
-  static Value cycle(Run&, const Value& self, const Arguments& arguments) {
-    const auto& loop = static_cast<const LoopObject&>(*self.object());
-    const Values& given = arguments.positional;
-    if (given.empty()) raise("no items for cycling given");
-    return given[static_cast<std::size_t>(loop.index_) % given.size()];
-  }
   // The place of the next item that passes the test.
   std::optional<std::size_t> peek() {
     if (ahead_) return next_;
@@ -86,40 +78,12 @@ class LoopObject : public Object, public std::enable_shared_from_this<LoopObject
     loop_.target.assign(inner, item);
     return truth(loop_.test->evaluate(inner));
   }
-  // Of a loop with a test, or over an iterator, that is known when all items have been tested.
-  std::int64_t length() {
-    if (sized_) return static_cast<std::int64_t>(items_->items.size());
-    if (length_ >= 0) return length_;
-    Values kept;
-    const auto next = peek();
-    if (current_) kept.push_back(items_->items[*current_]);
-    if (before_) kept.push_back(items_->items[*before_]);
-    const std::size_t known = kept.size();
-    if (next) kept.push_back(items_->items[*next]);
-    for (; at_ < items_->items.size(); ++at_) {
-      run_.step();
-      if (passes(items_->items[at_])) kept.push_back(items_->items[at_]);
-    }
-    length_ = index_ + 1 + static_cast<std::int64_t>(kept.size() - known);
-    // From here on, the items are those that are left.
-    all_pass(std::move(kept), known);
-    return length_;
-  }
-  void all_pass(Values kept, std::size_t known) {
-    if (before_) before_ = known - 1;
-    if (current_) current_ = 0;
-    ahead_ = false;
-    at_ = known;
-    items_ = make_counted<const Sequence>(SequenceKind::list, std::move(kept));
-    frame_.reset();
-  }
 
   Run& run_;
-  std::unique_ptr<Frame> frame_;  // null when the test has been asked for all items
+  std::unique_ptr<Frame> frame_;  // of the test; null without one, and when the loop is left
   const For& loop_;
-  const bool sized_;
   SequenceRef items_;
-  std::int64_t index_ = -1, length_ = -1;
+  std::int64_t index_ = -1;
   std::size_t at_ = 0;  // the next item to test
   bool ahead_ = false;  // next_ is known
   std::optional<std::size_t> next_, current_, before_;

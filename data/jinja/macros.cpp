@@ -18,16 +18,8 @@ class MacroObject : public Object {
     return source_.name.empty() ? "<Macro anonymous>"
                                 : formatted("<Macro {}>", repr_text(source_.name));
   }
-  bool callable() const override { return true; }
   std::optional<Value> attribute(std::string_view name) override {
-    if (name == "name") return source_.name.empty() ? Value() : Value(source_.name);
-    if (name == "caller") return Value(source_.reads_caller);
-    if (name == "catch_kwargs") return Value(source_.reads_named);
-    if (name == "catch_varargs") return Value(source_.reads_positional);
-    if (name != "arguments") return std::nullopt;
-    Values names;
-    for (const auto& [parameter, otherwise] : source_.parameters) names.emplace_back(parameter);
-    return list_of(std::move(names));
+    raise("'{}' of macros is not supported", name);
   }
 
   Value call(Run& run, const Arguments& arguments) override {
@@ -72,7 +64,7 @@ class MacroObject : public Object {
                                      ? *caller
                                      : Value::undefined("No caller defined"));
     }
-    bind_rest(frame, arguments, used);
+    check_all_used(frame.run, arguments, used);
     // Defaults may read the parameters before them.
     for (const std::size_t i : missing) {
       const auto& [name, otherwise] = parameters[i];
@@ -82,32 +74,16 @@ class MacroObject : public Object {
     }
   }
 
-  // Binds the arguments that no parameter takes: kwargs and varargs, if the body reads them.
-  void bind_rest(const Frame& frame, const Arguments& arguments, const Vector<bool>& used) const {
-    auto named = make_counted<Dict>();
-    for (std::size_t i = 0; i < used.size(); ++i) {
-      if (!used[i]) named->set(Value(arguments.named[i].first), arguments.named[i].second);
-    }
-    if (!source_.reads_named && !named->members.empty()) {
-      const Value* caller = named->find("caller");
-      if (caller != nullptr) {
-        raise(
-            "macro {} was invoked with two values for the special caller argument. This is most "
-            "likely a bug.",
-            repr_text(source_.name));
-      }
+  // Error for arguments that no parameter takes.
+  void check_all_used(Run& run, const Arguments& arguments, const Vector<bool>& used) const {
+    const auto left = std::find(used.begin(), used.end(), false);
+    if (left != used.end()) {
+      const auto& name = arguments.named[static_cast<std::size_t>(left - used.begin())].first;
       raise("macro {} takes no keyword argument {}", repr_text(source_.name),
-            jinja::repr(frame.run, named->members.front().first));
+            jinja::repr(run, Value(name)));
     }
-    if (source_.reads_named) frame.scope->set("kwargs", Value(DictRef(std::move(named))));
     const std::size_t wanted = source_.parameters.size();
-    if (source_.reads_positional) {
-      Values more;
-      for (std::size_t i = wanted; i < arguments.positional.size(); ++i) {
-        more.push_back(arguments.positional[i]);
-      }
-      frame.scope->set("varargs", tuple_of(std::move(more)));
-    } else if (arguments.positional.size() > wanted) {
+    if (arguments.positional.size() > wanted) {
       raise("macro {} takes not more than {} argument(s)", repr_text(source_.name), wanted);
     }
   }

@@ -1,7 +1,6 @@
 #include "tapegrad/data/jinja/internal/operators.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "tapegrad/data/jinja/internal/characters.h"
 #include "tapegrad/data/jinja/internal/python_text.h"
@@ -9,7 +8,7 @@
 namespace tapegrad::data::jinja {
 namespace {
 
-constexpr const char* kSigns[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
+constexpr const char* kSigns[] = {"+", "-", "*", "%"};
 
 [[noreturn]] void fail_operands(Operator op, const Value& a, const Value& b) {
   for (const Value* value : {&a, &b}) {
@@ -29,41 +28,6 @@ constexpr const char* kSigns[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
 
 [[noreturn]] void fail_overflow() { raise("an integer needs more than 64 bits"); }
 
-std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
-  if (b == 0) raise("integer division or modulo by zero");
-  if (b == -1) {
-    std::int64_t negative = 0;
-    if (__builtin_sub_overflow(std::int64_t{0}, a, &negative)) fail_overflow();
-    return negative;
-  }
-  const std::int64_t quotient = a / b;
-  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
-std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
-  std::int64_t result = 1;
-  if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
-  if (base == -1) return exponent % 2 == 0 ? 1 : -1;
-  for (; exponent > 0; --exponent) {
-    if (__builtin_mul_overflow(result, base, &result)) fail_overflow();
-  }
-  return result;
-}
-
-double real_modulo(double a, double b) {
-  if (b == 0) raise("float modulo by zero");
-  const double rest = std::fmod(a, b);
-  if (rest == 0) return std::copysign(0.0, b);
-  return (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-double real_floor_quotient(double a, double b) {
-  if (b == 0) raise("float floor division by zero");
-  const double quotient = (a - real_modulo(a, b)) / b;
-  const double floor = std::floor(quotient);
-  return quotient - floor > 0.5 ? floor + 1 : floor;
-}
-
 Value of_integers(Operator op, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   bool overflow = false;
@@ -77,21 +41,10 @@ Value of_integers(Operator op, std::int64_t a, std::int64_t b) {
     case Operator::multiply:
       overflow = __builtin_mul_overflow(a, b, &result);
       break;
-    case Operator::floor_divide:
-      result = floor_quotient(a, b);
-      break;
     case Operator::modulo:
       if (b == 0) raise("integer modulo by zero");
       result = b == -1 ? 0 : a % b;
       if (result != 0 && (result < 0) != (b < 0)) result += b;
-      break;
-    case Operator::divide:
-      if (b == 0) raise("division by zero");
-      return Value(static_cast<double>(a) / static_cast<double>(b));
-    case Operator::power:
-      if (b < 0 && a == 0) raise("zero to a negative power");
-      if (b < 0) return Value(std::pow(static_cast<double>(a), static_cast<double>(b)));
-      result = integer_power(a, b);
       break;
   }
   if (overflow) fail_overflow();
@@ -106,19 +59,9 @@ Value of_reals(Operator op, double a, double b) {
       return Value(a - b);
     case Operator::multiply:
       return Value(a * b);
-    case Operator::floor_divide:
-      return Value(real_floor_quotient(a, b));
-    case Operator::modulo:
-      return Value(real_modulo(a, b));
-    case Operator::divide:
-      if (b == 0) raise("float division by zero");
-      return Value(a / b);
-    case Operator::power:
-      if (a == 0 && b < 0) raise("zero to a negative power");
-      if (a < 0 && b != std::floor(b)) raise("a power is a complex number");
-      return Value(std::pow(a, b));
+    default:
+      raise("'%' of floats is not supported");
   }
-  return {};
 }
 
 Value joined(const Sequence& a, const Sequence& b) {
@@ -208,13 +151,6 @@ Value negated(const Value& value) {
   if (const auto number = integer_of(value)) return of_integers(Operator::subtract, 0, *number);
   if (const Undefined* undefined = value.undefined()) raise(*undefined);
   raise("bad operand type for unary -: '{}'", type_name(value));
-}
-
-Value positive(const Value& value) {
-  if (value.real() != nullptr) return value;
-  if (const auto number = integer_of(value)) return Value(*number);
-  if (const Undefined* undefined = value.undefined()) raise(*undefined);
-  raise("bad operand type for unary +: '{}'", type_name(value));
 }
 
 namespace {

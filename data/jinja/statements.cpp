@@ -84,12 +84,6 @@ Flow If::execute(const Frame& frame) const {
   return otherwise.execute(frame);
 }
 
-Flow With::execute(const Frame& frame) const {
-  const Frame inner = frame.inside();
-  for (const auto& [target, value] : variables) target.assign(inner, value->evaluate(frame));
-  return body.execute(inner);
-}
-
 Flow Generation::execute(const Frame& frame) const {
   const std::size_t begin = frame.out->size();
   const Flow flow = body.execute(frame.inside());

@@ -32,39 +32,10 @@ Value range(Run&, const Value&, const Arguments& arguments) {
   return Value(make_counted<const Sequence>(SequenceKind::range, std::move(items)));
 }
 
-// Members of a dict, pairs of a list, and then named arguments, of dict() and namespace().
-template <class Put>
-void each_member(const Arguments& arguments, std::string_view function, const Put& put) {
-  if (arguments.positional.size() > 1) {
-    raise("{} expected at most 1 argument, got {}", function, arguments.positional.size());
-  }
-  for (const Value& from : arguments.positional) {
-    if (const Dict* members = from.dict()) {
-      for (const auto& [key, value] : members->members) put(key, value);
-      continue;
-    }
-    const SequenceRef pairs = items_of(from);
-    for (const Value& pair : pairs->items) {
-      const SequenceRef two = items_of(pair);
-      if (two->items.size() != 2) raise("dictionary update sequence element needs length 2");
-      put(two->items[0], two->items[1]);
-    }
-  }
-  for (const auto& [name, value] : arguments.named) put(Value(name), value);
-}
-
-Value make_dict(Run&, const Value&, const Arguments& arguments) {
-  auto dict = make_counted<Dict>();
-  each_member(arguments, "dict",
-              [&](const Value& key, const Value& value) { dict->set(key, value); });
-  return Value(DictRef(std::move(dict)));
-}
-
 Value make_namespace(Run& run, const Value&, const Arguments& arguments) {
+  if (!arguments.positional.empty()) raise("namespace() takes named arguments alone");
   auto made = make_counted<NamespaceObject>();
-  each_member(arguments, "namespace", [&](const Value& key, const Value& value) {
-    if (key.is_text()) made->set(*key.text(), value);
-  });
+  for (const auto& [name, value] : arguments.named) made->set(name, value);
   run.keep(made);
   return Value(ObjectRef(std::move(made)));
 }
@@ -89,7 +60,6 @@ Value strftime_now(Run&, const Value&, const Arguments& arguments) {
 }
 
 constexpr NamedFunction kGlobals[] = {{"range", range},
-                                      {"dict", make_dict},
                                       {"namespace", make_namespace},
                                       {"raise_exception", raise_exception},
                                       {"strftime_now", strftime_now}};

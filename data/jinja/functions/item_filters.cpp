@@ -49,17 +49,6 @@ Value to_list(Run&, const Value& self, const Arguments& arguments) {
   return list_of(items_of(self)->items);
 }
 
-Value reversed(Run&, const Value& self, const Arguments& arguments) {
-  const Parameters none(arguments, "reverse", {});
-  if (self.is_text()) {
-    return sliced(self, Value(), Value(), Value(std::int64_t{-1}));
-  }
-  if (self.is_undefined()) raise("argument must be iterable");
-  Values items = items_of(self)->items;
-  std::reverse(items.begin(), items.end());
-  return iterator_of(std::move(items));
-}
-
 // The key that sort and dictsort compare: without regard to case unless it is asked for.
 Value compared(const Value& value, bool case_sensitive) {
   return value.is_text() && !case_sensitive ? Value(lower(*value.text())) : value;
@@ -75,26 +64,6 @@ void sort_by_key(Run& run, Vector<Keyed>& keyed, bool reverse) {
   });
 }
 
-// The values of several attributes, "a,b", as a list.
-Value sort_key(Run& run, const Value& item, const Value& attribute, bool case_sensitive) {
-  Values keys;
-  const String* names = attribute.text();
-  if (names == nullptr) {
-    keys.push_back(compared(attribute_path(run, item, attribute), case_sensitive));
-    return list_of(std::move(keys));
-  }
-  std::string_view rest = *names;
-  count_reading(rest);
-  for (bool more = true; more;) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    keys.push_back(
-        compared(attribute_path(run, item, Value(rest.substr(0, comma))), case_sensitive));
-    more = comma < rest.size();
-    if (more) rest.remove_prefix(comma + 1);
-  }
-  return list_of(std::move(keys));
-}
-
 Value items_only(Vector<Keyed> keyed) {
   Values items;
   for (Keyed& one : keyed) items.push_back(std::move(one.item));
@@ -104,26 +73,27 @@ Value items_only(Vector<Keyed> keyed) {
 Value sort(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "sort", {"reverse", "case_sensitive", "attribute"});
   Vector<Keyed> keyed;
+  const String* names = given[2].text();
+  if (names != nullptr && names->find(',') != names->npos) {
+    raise("sort by several attributes is not supported");
+  }
   const SequenceRef items = items_of(self);
   for (const Value& item : items->items) {
-    keyed.push_back({sort_key(run, item, given[2], given.flag(1, false)), item});
+    keyed.push_back({compared(attribute_path(run, item, given[2]), given.flag(1, false)), item});
   }
   sort_by_key(run, keyed, given.flag(0, false));
   return items_only(std::move(keyed));
 }
 
 Value dict_sort(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "dictsort", {"case_sensitive", "by", "reverse"});
-  const std::string_view by = given.text(1, "key");
-  if (by != "key" && by != "value") raise("You can only sort by either \"key\" or \"value\"");
+  const Parameters given(arguments, "dictsort", {"case_sensitive"});
   if (self.dict() == nullptr) attribute_of(self, "items");  // fails for what is undefined
   if (self.dict() == nullptr) raise("'{}' object has no attribute 'items'", type_name(self));
   Vector<Keyed> keyed;
   for (const auto& [key, value] : self.dict()->members) {
-    keyed.push_back(
-        {compared(by == "key" ? key : value, given.flag(0, false)), tuple_of({key, value})});
+    keyed.push_back({compared(key, given.flag(0, false)), tuple_of({key, value})});
   }
-  sort_by_key(run, keyed, given.flag(2, false));
+  sort_by_key(run, keyed, false);
   return items_only(std::move(keyed));
 }
 
@@ -166,21 +136,16 @@ Value or_default(Run&, const Value& self, const Arguments& arguments) {
 }
 
 constexpr NamedFunction kItemFilters[] = {
-    {"first", first},  {"last", last},        {"length", length},    {"count", length},
-    {"list", to_list}, {"reverse", reversed}, {"sort", sort},        {"dictsort", dict_sort},
-    {"min", least},    {"max", greatest},     {"items", item_pairs}, {"default", or_default},
-    {"d", or_default}};
+    {"first", first},  {"last", last},        {"length", length},      {"count", length},
+    {"list", to_list}, {"sort", sort},        {"dictsort", dict_sort}, {"min", least},
+    {"max", greatest}, {"items", item_pairs}, {"default", or_default}, {"d", or_default}};
 
 }  // namespace
 
-Value attribute_path(Run& run, const Value& value, const Value& path, const Value* otherwise) {
+Value attribute_path(Run& run, const Value& value, const Value& path) {
   if (path.is_none()) return value;
-  const auto step = [&](const Value& from, const Value& key) {
-    Value found = item_of(run, from, key);
-    return found.is_undefined() && otherwise != nullptr ? *otherwise : found;
-  };
   const String* names = path.text();
-  if (names == nullptr) return step(value, path);
+  if (names == nullptr) return item_of(run, value, path);
   count_reading(*names);
   Value found = value;
   std::string_view rest = *names;
@@ -190,7 +155,7 @@ Value attribute_path(Run& run, const Value& value, const Value& path, const Valu
     const std::string_view name = rest.substr(0, dot);
     const bool digits = !name.empty() && name.find_first_not_of("0123456789") == name.npos;
     const auto index = digits ? number_of<std::int64_t>(name) : std::nullopt;
-    found = step(found, index ? Value(*index) : Value(name));
+    found = item_of(run, found, index ? Value(*index) : Value(name));
     more = dot < rest.size();
     if (more) rest.remove_prefix(dot + 1);
   }

@@ -67,7 +67,6 @@ std::optional<Value> method_of(const Value& value, std::string_view name) {
   if (value.dict() != nullptr) methods = kDictMethods;
   // The name of the table outlives the value.
   const NamedFunction* method = find_in(methods, name);
-  if (method == nullptr && value.is_text()) method = find_in(cut_methods(), name);
   if (method == nullptr) return std::nullopt;
   return function_value(method->name, method->function, value);
 }

@@ -28,19 +28,14 @@ Value map(Run& run, const Value& self, const Arguments& arguments) {
   const bool nothing = !truth(self);
   const SequenceRef items = nothing ? nullptr : items_of(self);
   if (arguments.positional.empty()) {
-    const Value *path = nullptr, *otherwise = nullptr;
+    const Value* path = nullptr;
     for (const auto& [name, value] : arguments.named) {
-      if (name == "attribute") path = &value;
-      if (name == "default" && !value.is_none()) otherwise = &value;
-      if (name != "attribute" && name != "default") {
-        raise("Unexpected keyword argument '{}'", name);
-      }
+      if (name != "attribute") raise("Unexpected keyword argument '{}'", name);
+      path = &value;
     }
     if (nothing) return iterator_of({});
     if (path == nullptr) raise("map requires a filter argument");
-    for (const Value& item : items->items) {
-      made.push_back(attribute_path(run, item, *path, otherwise));
-    }
+    for (const Value& item : items->items) made.push_back(attribute_path(run, item, *path));
     return iterator_of(std::move(made));
   }
   if (nothing) return iterator_of({});

@@ -111,10 +111,6 @@ Value to_json(Run& run, const Value& self, const Arguments& arguments) {
   return Value(json_dumps(run, self, style));
 }
 
-Value escape(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters none(arguments, "escape", {});
-  return Value(escaped(run, self), true);
-}
 Value safe(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "safe", {});
   return Value(str(run, self), true);
@@ -135,9 +131,7 @@ constexpr NamedFunction kTextFilters[] = {{"trim", trim},
                                           {"capitalize", map_as_text<capitalize>},
                                           {"title", title_filter},
                                           {"string", as_text},
-                                          {"safe", safe},
-                                          {"e", escape},
-                                          {"escape", escape}};
+                                          {"safe", safe}};
 
 }  // namespace
 

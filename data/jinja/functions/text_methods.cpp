@@ -5,7 +5,7 @@
 #include "tapegrad/data/jinja/internal/operators.h"
 #include "tapegrad/data/jinja/internal/python_text.h"
 
-// The methods of str, but those that cut it.
+// The methods of str.
 
 namespace tapegrad::data::jinja {
 namespace {
@@ -76,20 +76,14 @@ Value ends_with(Run& run, const Value& self, const Arguments& arguments) {
   return has_affix(run, self, arguments, true);
 }
 
-std::int64_t place(const Value& self, const Arguments& arguments, bool from_right) {
+Value find(Run&, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "find", {"sub", "start", "end"}, 1);
   const View text = text_of(self), where = part(text, given, 1);
   count_search(where, given.text(0));
-  const std::size_t at = from_right ? where.rfind(given.text(0)) : where.find(given.text(0));
-  if (at == where.npos) return -1;
-  return static_cast<std::int64_t>(
-      character_count(text.substr(0, static_cast<std::size_t>(where.data() - text.data()) + at)));
-}
-Value find_left(Run&, const Value& self, const Arguments& arguments) {
-  return Value(place(self, arguments, false));
-}
-Value find_right(Run&, const Value& self, const Arguments& arguments) {
-  return Value(place(self, arguments, true));
+  const std::size_t at = where.find(given.text(0));
+  if (at == where.npos) return Value(std::int64_t{-1});
+  const std::size_t begin = static_cast<std::size_t>(where.data() - text.data()) + at;
+  return Value(static_cast<std::int64_t>(character_count(text.substr(0, begin))));
 }
 Value count(Run&, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "count", {"sub", "start", "end"}, 1);
@@ -110,19 +104,36 @@ Value replace(Run& run, const Value& self, const Arguments& arguments) {
   const Value made = replaced(text_of(self), old, escaped_with, given.integer(2, -1));
   return Value(*made.text(), true);
 }
-Value join(Run&, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "join", {"iterable"}, 1);
-  String made;
-  const SequenceRef items = items_of(given[0]);
-  for (std::size_t i = 0; i < items->items.size(); ++i) {
-    const String* item = items->items[i].text();
-    if (item == nullptr) {
-      raise("sequence item {}: expected str instance, {} found", i, type_name(items->items[i]));
+Values split_at_spaces(View text, std::int64_t most) {
+  Values parts;
+  text = strip_left(text);
+  for (const View word : words_of(text)) {
+    if (most >= 0 && static_cast<std::int64_t>(parts.size()) == most) {
+      parts.emplace_back(text.substr(static_cast<std::size_t>(word.data() - text.data())));
+      break;
     }
-    if (i > 0) made += text_of(self);
-    made += *item;
+    parts.emplace_back(word);
   }
-  return Value(std::move(made));
+  return parts;
+}
+Values split_at(View text, View separator, std::int64_t most) {
+  if (separator.empty()) raise("empty separator");
+  Values parts;
+  for (std::size_t at; most != 0 && (at = text.find(separator)) != text.npos;) {
+    parts.emplace_back(text.substr(0, at));
+    text.remove_prefix(at + separator.size());
+    if (most > 0) --most;
+  }
+  parts.emplace_back(text);
+  return parts;
+}
+Value split(Run&, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "split", {"sep", "maxsplit"});
+  const View text = text_of(self);
+  const std::int64_t most = given.integer(1, -1);
+  if (given[0].is_none()) return list_of(split_at_spaces(text, most));
+  count_search(text, given.text(0));
+  return list_of(split_at(text, given.text(0), most));
 }
 
 // "{}".format(…): fields without a name, number or specification are all that templates use.
@@ -160,10 +171,9 @@ constexpr NamedFunction kMethods[] = {{"strip", strip_both},
                                       {"lower", map_text<lower>},
                                       {"capitalize", map_text<capitalize>},
                                       {"title", map_text<title>},
-                                      {"join", join},
+                                      {"split", split},
                                       {"format", format},
-                                      {"find", find_left},
-                                      {"rfind", find_right},
+                                      {"find", find},
                                       {"count", count}};
 
 }  // namespace

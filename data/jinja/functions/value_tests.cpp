@@ -44,33 +44,10 @@ Value is_iterable(Run&, const Value& self, const Arguments&) {
   return Value(self.is_text() || self.dict() != nullptr || self.sequence() != nullptr ||
                self.is_undefined());
 }
-Value is_callable(Run&, const Value& self, const Arguments&) {
-  return Value(self.is_undefined() || (self.object() != nullptr && self.object()->callable()));
-}
 Value is_same(Run&, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "sameas", {"other"}, 1);
   return Value(self.same(given[0]));
 }
-bool leaves(Run& run, const Value& self, std::int64_t divisor, std::int64_t rest) {
-  return equal(binary(run, Operator::modulo, self, Value(divisor)), Value(rest));
-}
-Value is_odd(Run& run, const Value& self, const Arguments&) {
-  return Value(leaves(run, self, 2, 1));
-}
-Value is_even(Run& run, const Value& self, const Arguments&) {
-  return Value(leaves(run, self, 2, 0));
-}
-Value is_divisible(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "divisibleby", {"num"}, 1);
-  return Value(equal(binary(run, Operator::modulo, self, given[0]), Value(std::int64_t{0})));
-}
-Value is_filter(Run&, const Value& self, const Arguments&) {
-  return Value(self.is_text() && find_filter(*self.text()) != nullptr);
-}
-Value is_test(Run&, const Value& self, const Arguments&) {
-  return Value(self.is_text() && find_test(*self.text()) != nullptr);
-}
-
 constexpr Function kEqual = compares<Comparison::equal>, kUnequal = compares<Comparison::unequal>,
                    kLess = compares<Comparison::less>, kGreater = compares<Comparison::greater>,
                    kLessEqual = compares<Comparison::less_equal>,
@@ -89,13 +66,7 @@ constexpr NamedFunction kTests[] = {{"defined", is_defined},
                                     {"mapping", is_mapping},
                                     {"sequence", is_sequence},
                                     {"iterable", is_iterable},
-                                    {"callable", is_callable},
                                     {"sameas", is_same},
-                                    {"odd", is_odd},
-                                    {"even", is_even},
-                                    {"divisibleby", is_divisible},
-                                    {"filter", is_filter},
-                                    {"test", is_test},
                                     {"in", compares<Comparison::in>},
                                     {"==", kEqual},
                                     {"eq", kEqual},

@@ -46,9 +46,7 @@ Value invoke(Run& run, Function function, const Value& self, const Arguments& ar
 Value function_value(std::string_view name, Function function, Value self = {});
 
 // The `attribute` of filters: "a.b.0" is item 0 of member b of member a; None is the value itself.
-// Where nothing is found and `otherwise` is given, that.
-Value attribute_path(Run& run, const Value& value, const Value& path,
-                     const Value* otherwise = nullptr);
+Value attribute_path(Run& run, const Value& value, const Value& path);
 
 Function find_filter(std::string_view name);  // null if there is none
 Function find_test(std::string_view name);
@@ -61,7 +59,6 @@ std::span<const NamedFunction> selection_filters();
 std::span<const NamedFunction> number_filters();
 std::span<const NamedFunction> value_tests();
 std::span<const NamedFunction> text_methods();
-std::span<const NamedFunction> cut_methods();
 std::span<const NamedFunction> dict_methods();
 std::span<const NamedFunction> global_functions();
 const NamedFunction* find_in(std::span<const NamedFunction> table, std::string_view name);

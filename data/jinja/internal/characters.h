@@ -20,7 +20,7 @@ bool is_space(char32_t c);
 // The words between white space: str.split().
 Vector<std::string_view> words_of(std::string_view text);
 // The lines without their ends: str.splitlines(), which knows more ends than \n.
-Vector<std::string_view> lines_of(std::string_view text, bool keep_ends = false);
+Vector<std::string_view> lines_of(std::string_view text);
 // str.strip(), of white space, or of the characters in `chars`.
 std::string_view strip_left(std::string_view text);
 std::string_view strip_right(std::string_view text);

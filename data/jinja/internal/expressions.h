@@ -114,11 +114,10 @@ struct Slice : Expression {
   ExpressionPtr of, begin, end, step;  // null: not given
 };
 
-// The contents of a call's brackets: a, *b, name=c, **d.
+// The contents of a call's brackets: a, name=b.
 struct CallArguments {
   std::vector<ExpressionPtr> positional = {};
   std::vector<std::pair<std::string, ExpressionPtr>> named = {};
-  ExpressionPtr more_positional = {}, more_named = {};
 
   Arguments evaluate(const Frame& frame) const;
 };
@@ -153,7 +152,7 @@ struct Binary : Expression {
   ExpressionPtr left, right;
 };
 
-enum class Unary { negative, positive, negation };
+enum class Unary { negative, negation };
 struct UnaryOf : Expression {
   UnaryOf(int line, Unary op_, ExpressionPtr of_);
   Value compute(const Frame& frame) const override;
@@ -169,13 +168,12 @@ struct Either : Expression {
   ExpressionPtr left, right;
 };
 
-// a < b <= c
-struct Comparisons : Expression {
-  Comparisons(int line, ExpressionPtr first_,
-              std::vector<std::pair<Comparison, ExpressionPtr>> others_);
+// a < b
+struct Compared : Expression {
+  Compared(int line, Comparison comparison_, ExpressionPtr left_, ExpressionPtr right_);
   Value compute(const Frame& frame) const override;
-  ExpressionPtr first;
-  std::vector<std::pair<Comparison, ExpressionPtr>> others;
+  Comparison comparison;
+  ExpressionPtr left, right;
 };
 
 // a ~ b ~ c

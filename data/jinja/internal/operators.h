@@ -9,10 +9,9 @@
 
 namespace tapegrad::data::jinja {
 
-enum class Operator { add, subtract, multiply, divide, floor_divide, modulo, power };
+enum class Operator { add, subtract, multiply, modulo };
 Value binary(Run& run, Operator op, const Value& a, const Value& b);
 Value negated(const Value& value);
-Value positive(const Value& value);
 
 enum class Comparison { equal, unequal, less, less_equal, greater, greater_equal, in, not_in };
 bool compare(Run& run, Comparison comparison, const Value& a, const Value& b);

@@ -80,13 +80,6 @@ struct For : Statement {
   Body body = {}, otherwise = {};
 };
 
-struct With : Statement {
-  using Statement::Statement;
-  Flow execute(const Frame& frame) const override;
-  std::vector<std::pair<Target, ExpressionPtr>> variables = {};
-  Body body = {};
-};
-
 struct Jump : Statement {
   Jump(int line, Flow flow_) : Statement(line), flow(flow_) {}
   Flow execute(const Frame&) const override { return flow; }
@@ -105,7 +98,7 @@ struct MacroSource {
   std::string name = {};
   std::vector<std::pair<std::string, ExpressionPtr>> parameters = {};  // null: no default
   Body body = {};
-  bool reads_caller = false, reads_named = false, reads_positional = false;
+  bool reads_caller = false;
 };
 
 struct MacroDefinition : Statement {

@@ -17,7 +17,7 @@ struct Parsed;
 // The door of this room: the language of Jinja 3.1, as transformers configures it for chat
 // templates (sandboxed, immutable, trim_blocks, lstrip_blocks, loop controls, {% generation %}).
 // Not here are include, import and extends, which need other templates; `do`, which transformers
-// does not have; and what no known chat template uses (docs/chat.md), an error by its name.
+// does not have; and what no known chat template uses, an error by its name: see docs/chat.md.
 class Template {
  public:
   explicit Template(std::string_view source);

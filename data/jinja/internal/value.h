@@ -33,7 +33,7 @@ struct Undefined {
   throw TemplateError(undefined.message, 0, undefined.is_name);
 }
 
-// A text that {{ x|safe }} or {{ x|escape }} has made is markup: what is added to it is escaped.
+// A text that {{ x|safe }} has made is markup: what is added to it is escaped.
 struct Text : String {
   Text(String text, bool markup_) : String(std::move(text)), markup(markup_) {}
   bool markup;
@@ -153,7 +153,6 @@ class Object {
   virtual std::string_view type() const = 0;  // Python's name of it
   virtual String repr() const { return formatted("<{}>", type()); }
   virtual std::optional<Value> attribute(std::string_view) { return std::nullopt; }
-  virtual bool callable() const { return false; }
   virtual Value call(Run& run, const Arguments& arguments);
   virtual void release() {}  // lets go of values that may hold the object itself
   Extent extent = {};  // of what it holds as a method does; namespaces and scopes are not counted

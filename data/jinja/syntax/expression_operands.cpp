@@ -96,60 +96,41 @@ ExpressionPtr ExpressionParser::parse_subscript(ExpressionPtr of) {
   return std::make_unique<Item>(token.line, std::move(of), std::move(index));
 }
 
-// The contents of [ ]: a key, begin:end:step, or several keys, which are a tuple.
+// The contents of [ ]: a key, or begin:end:step.
 ExpressionPtr ExpressionParser::parse_subscripts(ExpressionPtr of, int line) {
-  std::vector<ExpressionPtr> keys;
-  while (!tokens_.at_sign("]")) {
-    const auto part = [&]() -> ExpressionPtr {
-      const bool nothing = tokens_.at_sign(":") || tokens_.at_sign("]") || tokens_.at_sign(",");
-      return nothing ? nullptr : parse();
-    };
-    ExpressionPtr begin = part();
-    if (tokens_.skip_sign(":")) {
-      ExpressionPtr end = part(), step;
-      if (tokens_.skip_sign(":")) step = part();
-      if (!keys.empty() || !tokens_.at_sign("]")) tokens_.fail("a slice must stand alone in [ ]");
-      tokens_.expect_sign("]");
-      return std::make_unique<Slice>(line, std::move(of), std::move(begin), std::move(end),
-                                     std::move(step));
-    }
+  const auto part = [&]() -> ExpressionPtr {
+    return tokens_.at_sign(":") || tokens_.at_sign("]") ? nullptr : parse();
+  };
+  ExpressionPtr begin = part(), end, step;
+  if (!tokens_.skip_sign(":")) {
     if (!begin) tokens_.fail(fmt::format("unexpected '{}'", tokens_.described()));
-    keys.push_back(std::move(begin));
-    if (!tokens_.skip_sign(",")) break;
+    tokens_.expect_sign("]");
+    return std::make_unique<Item>(line, std::move(of), std::move(begin));
   }
+  end = part();
+  if (tokens_.skip_sign(":")) step = part();
   tokens_.expect_sign("]");
-  // a[b,] is a[b], as in Jinja.
-  ExpressionPtr key;
-  if (keys.size() == 1) {
-    key = std::move(keys.front());
-  } else {
-    key = std::make_unique<ListOf>(line, ListKind::tuple, std::move(keys));
-  }
-  return std::make_unique<Item>(line, std::move(of), std::move(key));
+  return std::make_unique<Slice>(line, std::move(of), std::move(begin), std::move(end),
+                                 std::move(step));
 }
 
 CallArguments ExpressionParser::parse_arguments() {
   CallArguments made;
   const int line = tokens_.now().line;
-  const auto ensure = [&](bool right) {
-    if (!right) throw TemplateError("invalid syntax for function call expression", line);
-  };
   tokens_.expect_sign("(");
   while (!tokens_.at_sign(")")) {
-    if (tokens_.skip_sign("*")) {
-      ensure(!made.more_positional && !made.more_named);
-      made.more_positional = parse();
-    } else if (tokens_.skip_sign("**")) {
-      ensure(!made.more_named);
-      made.more_named = parse();
-    } else if (tokens_.at(TokenKind::name) && tokens_.next().kind == TokenKind::sign &&
-               tokens_.next().text == "=") {
-      ensure(!made.more_named);
+    if (tokens_.at_sign("*") || tokens_.at_sign("**")) {
+      tokens_.fail(fmt::format("'{}' before an argument is not supported", tokens_.described()));
+    }
+    if (tokens_.at(TokenKind::name) && tokens_.next().kind == TokenKind::sign &&
+        tokens_.next().text == "=") {
       std::string name = tokens_.take().text;
       tokens_.take();
       made.named.emplace_back(std::move(name), parse());
     } else {
-      ensure(!made.more_positional && !made.more_named && made.named.empty());
+      if (!made.named.empty()) {
+        throw TemplateError("invalid syntax for function call expression", line);
+      }
       made.positional.push_back(parse());
     }
     if (!tokens_.at_sign(")")) tokens_.expect_sign(",");

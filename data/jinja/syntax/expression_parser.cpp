@@ -3,21 +3,6 @@
 #include <optional>
 
 namespace tapegrad::data::jinja {
-namespace {
-
-std::optional<Comparison> comparison_of(const Token& token) {
-  if (token.kind != TokenKind::sign) return std::nullopt;
-  if (token.text == "==") return Comparison::equal;
-  if (token.text == "!=") return Comparison::unequal;
-  if (token.text == "<") return Comparison::less;
-  if (token.text == "<=") return Comparison::less_equal;
-  if (token.text == ">") return Comparison::greater;
-  if (token.text == ">=") return Comparison::greater_equal;
-  return std::nullopt;
-}
-
-}  // namespace
-
 void ExpressionParser::check_unknown(std::size_t from) const {
   if (unknown_.size() > from) throw unknown_[from];
 }
@@ -99,27 +84,29 @@ ExpressionPtr ExpressionParser::parse_not() {
   return std::make_unique<UnaryOf>(line, Unary::negation, parse_not());
 }
 
+std::optional<Comparison> ExpressionParser::skip_comparison() {
+  if (tokens_.skip_sign("==")) return Comparison::equal;
+  if (tokens_.skip_sign("!=")) return Comparison::unequal;
+  if (tokens_.skip_sign("<")) return Comparison::less;
+  if (tokens_.skip_sign("<=")) return Comparison::less_equal;
+  if (tokens_.skip_sign(">")) return Comparison::greater;
+  if (tokens_.skip_sign(">=")) return Comparison::greater_equal;
+  if (tokens_.skip_name("in")) return Comparison::in;
+  const Token& next = tokens_.next();
+  if (!tokens_.at_name("not") || next.kind != TokenKind::name || next.text != "in") return {};
+  tokens_.take();
+  tokens_.take();
+  return Comparison::not_in;
+}
+
 ExpressionPtr ExpressionParser::parse_comparison() {
   const int line = tokens_.now().line;
-  ExpressionPtr first = parse_sum();
-  std::vector<std::pair<Comparison, ExpressionPtr>> others;
-  for (;;) {
-    Comparison comparison = Comparison::in;
-    if (const auto by_sign = comparison_of(tokens_.now())) {
-      comparison = *by_sign;
-      tokens_.take();
-    } else if (tokens_.at_name("not") && tokens_.next().kind == TokenKind::name &&
-               tokens_.next().text == "in") {
-      comparison = Comparison::not_in;
-      tokens_.take();
-      tokens_.take();
-    } else if (!tokens_.skip_name("in")) {
-      break;
-    }
-    others.emplace_back(comparison, parse_sum());
-  }
-  if (others.empty()) return first;
-  return std::make_unique<Comparisons>(line, std::move(first), std::move(others));
+  ExpressionPtr left = parse_sum();
+  const auto comparison = skip_comparison();
+  if (!comparison) return left;
+  ExpressionPtr right = parse_sum();
+  if (skip_comparison()) tokens_.fail("comparisons in a row (a < b < c) are not supported");
+  return std::make_unique<Compared>(line, *comparison, std::move(left), std::move(right));
 }
 
 ExpressionPtr ExpressionParser::parse_sum() {
@@ -144,37 +131,25 @@ ExpressionPtr ExpressionParser::parse_concatenation() {
 }
 
 ExpressionPtr ExpressionParser::parse_product() {
-  ExpressionPtr left = parse_power();
-  for (;;) {
-    const Operator op = tokens_.at_sign("*")    ? Operator::multiply
-                        : tokens_.at_sign("/")  ? Operator::divide
-                        : tokens_.at_sign("//") ? Operator::floor_divide
-                        : tokens_.at_sign("%")  ? Operator::modulo
-                                                : Operator::add;
-    if (op == Operator::add) return left;
-    const int line = tokens_.take().line;
-    ExpressionPtr right = parse_power();
-    left = std::make_unique<Binary>(line, op, std::move(left), std::move(right));
-  }
-}
-
-ExpressionPtr ExpressionParser::parse_power() {
   ExpressionPtr left = parse_unary(true);
-  while (tokens_.at_sign("**")) {
-    const int line = tokens_.take().line;
+  while (tokens_.at_sign("*") || tokens_.at_sign("%")) {
+    const Token sign = tokens_.take();
+    const Operator op = sign.text == "*" ? Operator::multiply : Operator::modulo;
     ExpressionPtr right = parse_unary(true);
-    left = std::make_unique<Binary>(line, Operator::power, std::move(left), std::move(right));
+    left = std::make_unique<Binary>(sign.line, op, std::move(left), std::move(right));
+  }
+  for (const std::string_view other : {"/", "//", "**"}) {
+    if (tokens_.at_sign(other)) tokens_.fail(fmt::format("'{}' is not supported", other));
   }
   return left;
 }
 
 ExpressionPtr ExpressionParser::parse_unary(bool with_filters) {
   ExpressionPtr value;
-  if (tokens_.at_sign("-") || tokens_.at_sign("+")) {
-    const Token sign = tokens_.take();
+  if (tokens_.at_sign("-")) {
+    const int line = tokens_.take().line;
     const Nested nested(*this);
-    const Unary op = sign.text == "-" ? Unary::negative : Unary::positive;
-    value = std::make_unique<UnaryOf>(sign.line, op, parse_unary(false));
+    value = std::make_unique<UnaryOf>(line, Unary::negative, parse_unary(false));
   } else {
     value = parse_primary();
   }
@@ -196,12 +171,6 @@ ExpressionPtr ExpressionParser::parse_behind(ExpressionPtr of) {
   }
 }
 
-std::string ExpressionParser::parse_dotted_name() {
-  std::string name = tokens_.expect_name();
-  while (tokens_.skip_sign(".")) name += "." + tokens_.expect_name();
-  return name;
-}
-
 ExpressionPtr ExpressionParser::parse_filters(ExpressionPtr to) {
   while (tokens_.skip_sign("|")) to = parse_filter_name(std::move(to));
   return to;
@@ -209,7 +178,7 @@ ExpressionPtr ExpressionParser::parse_filters(ExpressionPtr to) {
 
 ExpressionPtr ExpressionParser::parse_filter_name(ExpressionPtr to) {
   const int line = tokens_.now().line;
-  std::string name = parse_dotted_name();
+  std::string name = tokens_.expect_name();
   CallArguments arguments;
   if (tokens_.at_sign("(")) arguments = parse_arguments();
   const Function function = known(find_filter(name), "filter", name, line);
@@ -220,7 +189,7 @@ ExpressionPtr ExpressionParser::parse_filter_name(ExpressionPtr to) {
 ExpressionPtr ExpressionParser::parse_test(ExpressionPtr of) {
   const int line = tokens_.take().line;
   const bool negated = tokens_.skip_name("not");
-  std::string name = parse_dotted_name();
+  std::string name = tokens_.expect_name();
   CallArguments arguments;
   const bool ends = tokens_.at_name("else") || tokens_.at_name("or") || tokens_.at_name("and");
   const bool value_follows = tokens_.at(TokenKind::name) || tokens_.at(TokenKind::string) ||

@@ -96,13 +96,12 @@ class Lexer {
     add_data(text.substr(0, at), sign, kind == '{');
     skip(at);
     const std::size_t tag = signed_tag ? 3 : 2;
-    if (kind == '%' && lex_raw(tag)) return;
     skip(tag);
     if (kind == '#') return skip_comment();
     lex_tag(kind == '{');
   }
 
-  // A comment or raw text of which nothing is there but its begin is no error to Jinja.
+  // A comment of which nothing is there but its begin is no error to Jinja.
   void skip_comment() {
     if (rest().empty()) return;
     const std::size_t end = rest().find("#}");
@@ -119,42 +118,6 @@ class Lexer {
     } else if (sign != '+' && trims_line && next_is("\n")) {
       skip(1);
     }
-  }
-
-  // {% raw %} … {% endraw %}, if that is here.
-  bool lex_raw(std::size_t tag) {
-    std::string_view text = rest().substr(tag);
-    const auto take = [&](std::string_view word) {
-      text = strip_left(text);
-      if (!text.starts_with(word)) return false;
-      text.remove_prefix(word.size());
-      text = strip_left(text);
-      return true;
-    };
-    if (!take("raw")) return false;
-    const bool strips = text.starts_with("-%}");
-    if (!strips && !text.starts_with("%}")) return false;
-    text.remove_prefix(strips ? 3 : 2);
-    if (strips) text = strip_left(text);
-    skip(rest().size() - text.size());
-    if (text.empty()) return true;
-    for (std::size_t at = text.find("{%"); at != text.npos; at = text.find("{%", at + 1)) {
-      const std::string_view inside = text.substr(0, at);
-      std::string_view behind = text.substr(at + 2);
-      const char sign = behind.empty() ? char{0} : behind[0];
-      if (sign == '-' || sign == '+') behind.remove_prefix(1);
-      behind = strip_left(behind);
-      if (!behind.starts_with("endraw")) continue;
-      behind = strip_left(behind.substr(6));
-      const char end_sign = behind.empty() ? char{0} : behind[0];
-      if (end_sign == '-' || end_sign == '+') behind.remove_prefix(1);
-      if (!behind.starts_with("%}")) continue;
-      add_data(inside, sign, false);
-      skip(text.size() - behind.size() + 2);
-      skip_behind(end_sign, true);
-      return true;
-    }
-    fail("Missing end of raw directive");
   }
 
   void lex_tag(bool variable) {
@@ -212,80 +175,32 @@ class Lexer {
     skip(size);
   }
 
-  // Digits with single _ between them, from `from` on; the number of bytes.
   std::size_t digits_from(std::size_t from) const {
     std::size_t at = from;
-    while (at < rest().size() &&
-           (is_digit(rest()[at]) || (rest()[at] == '_' && at > from && at + 1 < rest().size() &&
-                                     is_digit(rest()[at + 1])))) {
-      ++at;
-    }
+    while (at < rest().size() && is_digit(rest()[at])) ++at;
     return at - from;
   }
 
-  std::optional<std::size_t> real_size() const {
-    const auto at = [&](std::size_t i) { return i < rest().size() ? rest()[i] : char{0}; };
-    const bool behind_dot = at_ > 0 && source_[at_ - 1] == '.';
-    std::size_t size = digits_from(0);
-    bool real = false;
-    if (behind_dot) return std::nullopt;
-    if (at(size) == '.' && digits_from(size + 1) > 0) {
-      size += 1 + digits_from(size + 1);
-      real = true;
-    }
-    if (at(size) == 'e' || at(size) == 'E') {
-      const std::size_t sign = at(size + 1) == '+' || at(size + 1) == '-' ? 1 : 0;
-      if (const std::size_t digits = digits_from(size + 1 + sign); digits > 0) {
-        size += 1 + sign + digits;
-        real = true;
-      }
-    }
-    return real ? std::optional(size) : std::nullopt;
-  }
-
   void lex_number() {
-    const auto without_marks = [](std::string_view text) {
-      std::string digits(text);
-      std::erase(digits, '_');
-      return digits;
-    };
-    Token token{.kind = TokenKind::real, .line = line_};
-    std::size_t size = 0;
-    if (const auto real = real_size()) {
-      size = *real;
-      const auto value = number_of<double>(without_marks(rest().substr(0, size)));
+    Token token{.kind = TokenKind::integer, .line = line_};
+    std::size_t size = digits_from(0);
+    const bool behind_dot = at_ > 0 && source_[at_ - 1] == '.';
+    if (!behind_dot && rest().substr(size).starts_with('.') && digits_from(size + 1) > 0) {
+      token.kind = TokenKind::real;
+      size += 1 + digits_from(size + 1);
+      const auto value = number_of<double>(rest().substr(0, size));
       if (!value) fail("a number is out of range");
       token.real = *value;
     } else {
-      token.kind = TokenKind::integer;
-      int base = 10;
-      std::size_t prefix = 0;
-      const char mark = rest().size() > 1 && rest()[0] == '0' ? rest()[1] : char{0};
-      for (const auto& [lower, upper, of] :
-           {std::tuple('x', 'X', 16), std::tuple('o', 'O', 8), std::tuple('b', 'B', 2)}) {
-        if (mark == lower || mark == upper) base = of;
-      }
-      const auto is_of_base = [&](char c) {
-        return number_of<int>(std::string_view(&c, 1), base).has_value();
-      };
-      if (base != 10) {
-        size = prefix = 2;
-        while (size < rest().size()) {
-          const std::size_t mark_size = rest()[size] == '_' ? 1 : 0;
-          if (size + mark_size >= rest().size() || !is_of_base(rest()[size + mark_size])) break;
-          size += 1 + mark_size;
-        }
-        if (size == prefix) size = 1, prefix = 0, base = 10;
-      } else if (rest()[0] == '0') {  // no number begins with one, but for zeros
-        size = std::min(rest().find_first_not_of("0_"), rest().size());
-        while (rest()[size - 1] == '_') --size;
-      } else {
-        size = digits_from(0);
-      }
-      const auto value =
-          number_of<std::int64_t>(without_marks(rest().substr(prefix, size - prefix)), base);
+      const auto value = number_of<std::int64_t>(rest().substr(0, size));
       if (!value) fail("an integer needs more than 64 bits");
       token.integer = *value;
+      const bool is_zero = token.integer == 0;  // no other number begins with one
+      if (rest()[0] == '0' && !is_zero) fail("a number begins with 0");
+    }
+    if (size < rest().size() && is_word(first_char(rest().substr(size)).code_point)) {
+      fail(fmt::format("numbers are written as 12 or 1.5, and not as {}...",
+                       rest().substr(0, size + 1)));
     }
     token.text = std::string(rest().substr(0, size));
     tokens_.push_back(std::move(token));

@@ -60,7 +60,6 @@ class Parser {
   }
   // The body of a statement, behind the statement's own tag.
   Body parse_inside(Tags ends) {
-    tokens_.skip_sign(":");
     tokens_.expect(TokenKind::block_end, "end of statement block");
     return parse_body(ends);
   }
@@ -79,11 +78,15 @@ class Parser {
     const int line = tokens_.now().line;
     using Parse = StatementPtr (Parser::*)(int line);
     constexpr std::pair<std::string_view, Parse> kTags[] = {
-        {"set", &Parser::parse_set},           {"if", &Parser::parse_if},
-        {"for", &Parser::parse_for},           {"macro", &Parser::parse_macro},
-        {"call", &Parser::parse_call_block},   {"filter", &Parser::parse_filter_block},
-        {"with", &Parser::parse_with},         {"break", &Parser::parse_break},
-        {"continue", &Parser::parse_continue}, {"generation", &Parser::parse_generation}};
+        {"set", &Parser::parse_set},
+        {"if", &Parser::parse_if},
+        {"for", &Parser::parse_for},
+        {"macro", &Parser::parse_macro},
+        {"call", &Parser::parse_call_block},
+        {"filter", &Parser::parse_filter_block},
+        {"break", &Parser::parse_break},
+        {"continue", &Parser::parse_continue},
+        {"generation", &Parser::parse_generation}};
     for (const auto& [name, parse] : kTags) {
       if (name != tag) continue;
       tokens_.take();
@@ -214,18 +217,6 @@ class Parser {
   StatementPtr parse_break(int line) { return jump(line, Flow::leave_loop, "break"); }
   StatementPtr parse_continue(int line) { return jump(line, Flow::next_turn, "continue"); }
 
-  StatementPtr parse_with(int line) {
-    auto made = std::make_unique<With>(line);
-    while (!tokens_.at(TokenKind::block_end)) {
-      if (!made->variables.empty()) tokens_.expect_sign(",");
-      Target target = parse_one_target(false);
-      tokens_.expect_sign("=");
-      made->variables.emplace_back(std::move(target), expressions_.parse());
-    }
-    made->body = parse_scope("endwith");
-    return made;
-  }
-
   // A part that is a function of its own in Jinja: a loop around it is not its loop.
   template <class Parse>
   Body apart(const Parse& parse) {
@@ -271,8 +262,9 @@ class Parser {
              std::none_of(source.parameters.begin(), source.parameters.end(), declared);
     };
     source.reads_caller = reads("caller");
-    source.reads_named = reads("kwargs");
-    source.reads_positional = reads("varargs");
+    for (const std::string_view rest : {"kwargs", "varargs"}) {
+      if (reads(rest)) tokens_.fail(fmt::format("'{}' of macros is not supported", rest));
+    }
   }
   StatementPtr parse_macro(int line) {
     auto made = std::make_unique<MacroDefinition>(line);

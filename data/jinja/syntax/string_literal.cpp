@@ -9,18 +9,9 @@
 namespace tapegrad::data::jinja {
 namespace {
 
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
 constexpr std::string_view kEscapes = "\\'\"abfnrtv", kMeanings = "\\'\"\a\b\f\n\r\t\v";
-
-// A character that is not ASCII behind a backslash: Jinja writes it as an escape first, of which
-// that backslash makes plain text.
-std::string escape_of(char32_t c) {
-  const auto code = static_cast<unsigned>(c);
-  return code < 0x100     ? fmt::format("x{:02x}", code)
-         : code < 0x10000 ? fmt::format("u{:04x}", code)
-                          : fmt::format("U{:08x}", code);
-}
-
-bool is_octal(char c) { return c >= '0' && c <= '7'; }
 
 }  // namespace
 
@@ -50,22 +41,10 @@ std::string unescaped(std::string_view text) {
     } else if (escaped == 'x' || escaped == 'u' || escaped == 'U') {
       text.remove_prefix(1);
       add_code(escaped == 'x' ? 2 : escaped == 'u' ? 4 : 8);
-    } else if (is_octal(escaped)) {
-      unsigned code = 0;
-      for (int i = 0; i < 3 && !text.empty() && is_octal(text[0]); ++i) {
-        code = code * 8 + static_cast<unsigned>(text[0] - '0');
-        text.remove_prefix(1);
-      }
-      made += to_utf8(code);
-    } else if (escaped == 'N') {
-      raise("characters by their names (\\N) are not known here");
+    } else if (escaped == 'N' || (escaped >= '0' && escaped <= '7') || !is_ascii(escaped)) {
+      raise("'\\{}' in a text is not supported", text.substr(0, first_char(text).size));
     } else {
       made += '\\';
-      if (static_cast<unsigned char>(escaped) >= 0x80) {
-        const Utf8Char character = first_char(text);
-        made += escape_of(character.code_point);
-        text.remove_prefix(character.size);
-      }
     }
   }
   return made;

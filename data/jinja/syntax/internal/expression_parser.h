@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -62,10 +63,10 @@ class ExpressionParser {
   ExpressionPtr parse_and();
   ExpressionPtr parse_not();
   ExpressionPtr parse_comparison();
+  std::optional<Comparison> skip_comparison();
   ExpressionPtr parse_sum();
   ExpressionPtr parse_concatenation();
   ExpressionPtr parse_product();
-  ExpressionPtr parse_power();
   ExpressionPtr parse_unary(bool with_filters);
   ExpressionPtr parse_primary();
   ExpressionPtr parse_name();
@@ -78,7 +79,6 @@ class ExpressionParser {
   ExpressionPtr parse_behind(ExpressionPtr of);  // filters, tests, calls
   ExpressionPtr parse_test(ExpressionPtr of);
   CallArguments parse_arguments();
-  std::string parse_dotted_name();
   Function known(Function function, const char* what, const std::string& name, int line);
 
   TokenStream& tokens_;
