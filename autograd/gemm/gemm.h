@@ -21,7 +21,7 @@ namespace tapegrad {
 // float, double or bf16. A product of bf16 has a C of floats, alpha 1 and beta 0 or 1, and needs
 // has_bf16_instructions().
 //
-// Our threads share out large products (cut.cpp). The result does not depend on the number of
+// Our threads share out large products (partition.cpp). The result does not depend on the number of
 // threads. Which library multiplies is decided in choose.cpp; set_gemm_library() overrules it. A
 // thread that calls gemm() has its OpenMP setting lowered to one thread, since the libraries' own
 // threads round differently for each number of them. The first product loads OpenBLAS, which may

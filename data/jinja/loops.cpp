@@ -55,7 +55,8 @@ class LoopObject : public Object {
     }
     for (const std::string_view other :
          {"length", "revindex", "revindex0", "cycle", "changed", "depth", "depth0"}) {
-      if (name == other) raise("'loop.{}' is not supported", name);
+      const char* const of = name == "length" ? " of a loop with 'if'" : "";
+      if (name == other) raise("'loop.{}'{} is not supported", name, of);
     }
     return std::nullopt;
   }

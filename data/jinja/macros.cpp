@@ -79,6 +79,12 @@ class MacroObject : public Object {
     const auto left = std::find(used.begin(), used.end(), false);
     if (left != used.end()) {
       const auto& name = arguments.named[static_cast<std::size_t>(left - used.begin())].first;
+      if (name == "caller") {
+        raise(
+            "macro {} was invoked with two values for the special caller argument. This is most "
+            "likely a bug.",
+            repr_text(source_.name));
+      }
       raise("macro {} takes no keyword argument {}", repr_text(source_.name),
             jinja::repr(run, Value(name)));
     }

@@ -21,7 +21,8 @@ struct StepOptions {
   // run, it reads none of them. Without it, they are shapes, or drawn.
   std::function<nn::Params()> params = {};
   // The loss of a batch (B, T); without it, that of a text. `second` is a model that runs beside
-  // and is not trained, as a reference or a teacher; null if there is none.
+  // and is not trained, as a reference or a teacher; null if there is none, and where whoever asks
+  // makes it by itself, as for a measured step.
   std::function<Tensor(const nn::Decoder&, const nn::Decoder* second, const nn::TokenRows&,
                        const Tensor& targets, Rng* dropout)>
       loss = {};

@@ -346,7 +346,7 @@ TEST_CASE("no two source files share a name", "[layers]") {
   folders.push_back("tests");
   std::map<std::string, Names> folders_of_stem;
   for (const auto& [path, text] : read_sources(folders)) {
-    const std::string name = path.substr(folder_of(path).size() + 1);
+    const std::string name = path.substr(path.rfind('/') + 1);
     folders_of_stem[name.substr(0, name.find('.'))].insert(folder_of(path));
   }
   for (const auto& [stem, places] : folders_of_stem) {

@@ -9,7 +9,6 @@
 #include "tapegrad/apps/bench/trial.h"
 #include "tapegrad/apps/train/objectives.h"
 #include "tapegrad/apps/train/plan/facts.h"
-#include "tapegrad/apps/train/plan/init_from.h"
 #include "tapegrad/apps/train/plan/presets.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/memory/dry_run.h"

@@ -8,13 +8,13 @@
 
 namespace tapegrad {
 
-// The interface of a library for matrix products, for cut.cpp. To add a library: write one file
-// that defines its two functions, declare them below, and name the library in choose.cpp.
+// The interface of a library for matrix products, for partition.cpp. To add a library: write one
+// file that defines its two functions, declare them below, and name the library in choose.cpp.
 
 // How a library's product may be cut so that the result does not depend on the number of threads.
 enum class Pieces {
   // A row of C has the same bits in every piece of many rows. So pieces of rows may depend on the
-  // number of threads. cut.cpp tries this once for each T, and otherwise cuts by shape.
+  // number of threads. partition.cpp tries this once for each T, and otherwise cuts by shape.
   rows,
   // The bits depend on the sizes of the piece. So the pieces depend on m, n and k alone.
   by_shape,

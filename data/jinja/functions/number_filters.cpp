@@ -11,20 +11,28 @@
 namespace tapegrad::data::jinja {
 namespace {
 
-// The text of a number as int() and float() of Python's take it: with white space around. Their
-// other forms are refused.
+// True for a number with _ between digits.
+bool has_marked_digits(std::string_view text) {
+  String plain;
+  bool marked = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto is_digit = [&](std::size_t at) {
+      return at < text.size() && text[at] >= '0' && text[at] <= '9';
+    };
+    const bool mark = text[i] == '_' && i > 0 && is_digit(i - 1) && is_digit(i + 1);
+    marked = marked || mark;
+    if (!mark) plain += text[i];
+  }
+  return marked && number_of<double>(plain);
+}
+
+// The text of a number as int() and float() of Python's take it: with white space around. Other
+// forms that they take are refused.
 std::string_view number_text(std::string_view text) {
   text = strip_left(strip_right(text));
   count_reading(text);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  std::string_view digits = text;
-  if (digits.starts_with('-')) digits.remove_prefix(1);
-  const String name = lower(digits);
-  const bool has_marks =
-      !digits.empty() && digits[0] >= '0' && digits[0] <= '9' && digits.find('_') != digits.npos;
-  if (has_marks || name == "inf" || name == "infinity" || name == "nan") {
-    raise("the number '{}' is not supported", text);
-  }
+  if (has_marked_digits(text)) raise("the number '{}' is not supported", text);
   return text;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/base/text/utf8.h"
@@ -200,7 +199,7 @@ class Lexer {
     }
     if (size < rest().size() && is_word(first_char(rest().substr(size)).code_point)) {
       fail(fmt::format("numbers are written as 12 or 1.5, and not as {}...",
-                       rest().substr(0, size + 1)));
+                       rest().substr(0, size + first_char(rest().substr(size)).size)));
     }
     token.text = std::string(rest().substr(0, size));
     tokens_.push_back(std::move(token));

@@ -179,7 +179,7 @@ TEST_CASE("parts of Jinja that no known chat template uses are errors by name", 
             "'loop." + variable + "' is not supported");
   }
   refused("{% for i in [1, 2] if i > 1 %}{{ loop.length }}{% endfor %}",
-          "'loop.length' is not supported");
+          "'loop.length' of a loop with 'if' is not supported");
   for (const std::string op : {"/", "//", "**"}) {
     refused("\n{{ 1 " + op + " 2 }}", "line 2: '" + op + "' is not supported");
   }

@@ -96,7 +96,7 @@ TEST_CASE("each function of templates ends at a bound when it is given the worst
   const Calls of_dicts = {
       {"items", on(d)}, {"keys", on(d)}, {"values", on(d)}, {"get", on(d, {text(1000, "b")})}};
   const Calls globals = {{"range", on(none, {many})},
-                         {"namespace", Call{none, names}},
+                         {"namespace", Call{none, names}},  // the call itself takes the steps
                          {"raise_exception", on(none, {l})},
                          {"strftime_now", is_short(none, {text(500, "%U")})}};  // the longest
 
