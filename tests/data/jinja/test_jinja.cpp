@@ -190,7 +190,7 @@ TEST_CASE("parts of Jinja that no known chat template uses are errors by name", 
     refused("{{ " + number + " }}", "numbers are written as 12 or 1.5, and not as ");
   }
   refused("{{ 007 }}", "a number begins with 0");
-  for (const std::string number : {"1_000", "inf", "-Infinity", " nan "}) {
+  for (const std::string number : {"1_000", " -1_0.5 "}) {
     refused("{{ '" + number + "'|float }}", "the number '");
     refused("{{ '" + number + "'|int }}", "' is not supported");
   }
