@@ -104,6 +104,7 @@ ReadTool read_tool(Fields fields, const Json& tool, const data::ChatTemplate& ch
   function.boolean("strict", made.strict);
   const Json parameters = parameters_of(function);
   made.parameters = json_text(parameters);
+  made.field = function.path_of("parameters");
   Json shown = shown_members(fields, tool, chat, {"type", "function"});
   shown["function"] = shown_members(function, member, chat, {"name", "description", "parameters"});
   shown["function"]["parameters"] = parameters;

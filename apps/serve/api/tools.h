@@ -13,6 +13,7 @@ struct FunctionTool {
   std::string name;
   std::string parameters;  // the JSON schema of its arguments, an object
   bool strict = false;     // arguments must fit the schema
+  std::string field = {};  // where the schema is in the request: "tools[0].function.parameters"
 };
 
 // Whether an answer calls a function.
