@@ -159,7 +159,7 @@ ChatMessages read_messages(Fields& fields, const Asked& asked) {
           .list = *messages,
           .places = std::move(places),
           .variables = Json::object(),
-          .tools = chat ? read_tools(fields, *chat) : Tools{}};
+          .tools = chat ? read_tools(fields, *chat, ToolForm::nested) : Tools{}};
 }
 
 ChatPrompt chat_prompt(Fields& fields, const Asked& asked, const ChatMessages& messages,

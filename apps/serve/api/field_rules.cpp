@@ -49,8 +49,6 @@ constexpr FieldRule kRules[] = {
     {kInResponse, "background", "[false]", "an answer comes to whoever asks for it"},
     {kInResponse, "n", "[1]", "a response has one text"},
     {kInResponse, "response_format", kNone, "'text.format' says what a text may be"},
-    {kInResponse, "tool_choice", R"(["auto","none"])",
-     "that an answer calls a function is not supported"},
     {kInResponse, "max_tool_calls", kAll},  // of tools that this server has: none
     {kInResponse, "client_metadata", kAll},
     {kInResponse, "prompt_cache_options", kAll},

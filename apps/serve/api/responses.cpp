@@ -71,23 +71,6 @@ void read_include(Fields& fields, nn::GenerateOptions& options) {
   }
 }
 
-// The model is told of no tools: each kind of them is named as ignored.
-void leave_out_tools(Fields& fields) {
-  const Json* tools = fields.find("tools");
-  if (tools == nullptr) return;
-  if (!tools->is_array()) fields.refuse_type("tools", "a list of tools");
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    const std::string place = fmt::format("tools[{}]", i);
-    Fields tool = fields.inside((*tools)[i], kInTool, place);
-    std::string type;
-    if (!tool.text("type", type) || type.empty()) {
-      tool.refuse_missing("type");
-    }
-    tool.ignore(type, fmt::format("'{}' is a tool of the type '{}', which the model is not told of",
-                                  place, type));
-  }
-}
-
 Json read_metadata(Fields& fields) {
   const Json* metadata = fields.find("metadata");
   if (metadata != nullptr && !metadata->is_object()) fields.refuse_type("metadata", "an object");
@@ -105,7 +88,7 @@ std::unique_ptr<Job> responses(const Json& body, const Asked& asked) {
   read_include(fields, request.options);
   std::string truncation = "disabled";  // "auto", too, of what fits; all else is refused
   fields.choice("truncation", truncation, {"auto", "disabled"});
-  leave_out_tools(fields);
+  const Tools tools = model.chat ? read_tools(fields, *model.chat, ToolForm::flat) : Tools{};
   Json variables = Json::object();
   const Json text = read_text(fields, model, request, variables);
   const Json reasoning = read_reasoning(fields, model, variables);
@@ -131,9 +114,9 @@ std::unique_ptr<Job> responses(const Json& body, const Asked& asked) {
                              .list = input.messages,
                              .places = input.places,
                              .variables = variables,
-                             .tools = {}},
+                             .tools = tools},
                             "text.format", request);
-  auto answer = std::make_unique<ResponseAnswer>(request, asked, std::move(echo));
+  auto answer = std::make_unique<ResponseAnswer>(request, asked, std::move(echo), tools);
   std::vector<TextPrompt> prompts;
   prompts.push_back(std::move(chat.prompt));
   return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(answer),

@@ -123,7 +123,7 @@ TEST_CASE("a choice of tools names one that is there", "[serve]") {
        "tool_choice.allowed_tools.tools"},
       {R"({"type":"allowed_tools","allowed_tools":{"tools":[{"type":"function",
            "function":{"name":"h"}}]}})",
-       "tool_choice.allowed_tools.tools[0]"},
+       "tool_choice.allowed_tools.tools[0].function.name"},
   };
   for (const Case& one : cases) {
     CAPTURE(one.choice);
