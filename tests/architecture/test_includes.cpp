@@ -54,6 +54,8 @@ const std::map<std::string, Names> kMayInclude = {
     {"data/tokenize/sentencepiece", {"base*", "data/tokenize*"}},
     {"data/tokenize/train", {"base*", "data/tokenize*"}},
     {"data/grammar", {"base*", "data/tokenize*", "data/grammar*"}},
+    {"data/grammar/calls",
+     {"base*", "data/tokenize*", "data/chat/answers/internal/call_format.h", "data/grammar*"}},
     {"data/grammar/schema", {"base*", "data/grammar*"}},
     {"data/corpus", {"base*", "data/tokenize*", "data/corpus"}},
     {"data/jinja", {"base*", "data/jinja*"}},
