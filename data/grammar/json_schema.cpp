@@ -1,6 +1,6 @@
 #include "tapegrad/data/grammar/json_schema.h"
 
-#include "tapegrad/data/grammar/internal/grammar.h"
+#include "tapegrad/data/grammar/internal/make_grammar.h"
 #include "tapegrad/data/grammar/schema/internal/schema_terms.h"
 
 namespace tapegrad::data {
@@ -10,44 +10,35 @@ constexpr std::size_t kMostSchemaBytes = std::size_t{1} << 20;
 constexpr int kMostSchemaDepth = 64;
 constexpr std::size_t kMostFollowed = 1'000'000;  // terms that one text may add
 
-template <class StartOf>
-std::shared_ptr<const Grammar> grammar_of(const GrammarLimits& limits, const StartOf& start_of) {
-  check(limits.depth >= 1 && limits.depth <= 64, "[json_schema] the depth is from 1 to 64, not {}",
-        limits.depth);
-  ByteTerms terms(limits.most_terms, limits.alphabet);
-  try {
-    JsonTexts json(terms);
-    const Term start = start_of(terms, json);
-    check(start != ByteTerms::kNothing, "[json_schema] no text fits the schema{}",
-          limits.alphabet.all() ? "" : " with the bytes that the vocabulary has");
-    return std::make_shared<const Grammar>(
-        Grammar{.terms = std::move(terms), .start = start, .any_char = json.any_char()});
-  } catch (const TermsFull& error) {
-    fail("[json_schema] the schema is too large: {}", error.what());
-  }
-}
-
 }  // namespace
 
-std::shared_ptr<const Grammar> compile_schema(std::string_view schema_json,
-                                              const GrammarLimits& limits) {
+Json read_schema(std::string_view schema_json) {
   check(schema_json.size() <= kMostSchemaBytes,
         "[json_schema] the schema has {} bytes; {} are the most", schema_json.size(),
         kMostSchemaBytes);
-  Json root;
   try {
-    root = parse_json<Json>(schema_json, kMostSchemaDepth);
+    return parse_json<Json>(schema_json, kMostSchemaDepth);
   } catch (const Error& error) {
     fail("[json_schema] {}", error.what());
   }
-  return grammar_of(limits, [&](ByteTerms& terms, JsonTexts& json) {
-    return SchemaTerms(root, terms, json, limits).whole_schema();
+}
+
+std::shared_ptr<const Grammar> compile_schema(std::string_view schema_json,
+                                              const GrammarLimits& limits) {
+  const Json root = read_schema(schema_json);
+  return make_grammar(limits, "the schema", [&](ByteTerms& terms) -> GrammarStart {
+    JsonTexts json(terms);
+    PatternWork work;
+    const Term start = SchemaTerms(root, terms, json, limits, work).whole_schema();
+    return {start, json.plain_char()};
   });
 }
 
 std::shared_ptr<const Grammar> json_object_grammar(const GrammarLimits& limits) {
-  return grammar_of(limits,
-                    [&](ByteTerms&, JsonTexts& json) { return json.any_object(limits.depth); });
+  return make_grammar(limits, "the schema", [&](ByteTerms& terms) -> GrammarStart {
+    JsonTexts json(terms);
+    return {json.any_object(limits.depth), json.plain_char()};
+  });
 }
 
 struct GrammarState::Position {

@@ -40,18 +40,24 @@ const CharRanges& all_chars() {
   return all;
 }
 
-JsonTexts::JsonTexts(ByteTerms& terms) : terms_(terms) {
-  quote_ = terms.byte('"');
+JsonTexts::JsonTexts(ByteTerms& terms, const Writing& writing)
+    : terms_(terms), notation_(writing.notation), quote_text_(writing.quote) {
+  const bool gemma = notation_ == Notation::gemma, python = notation_ == Notation::python;
+  quote_ = gemma ? writing.mark : terms.byte('"');
   const Term blank = terms.byte(' ');
   const Term line = terms.sequence(terms.byte('\n'), terms.repeat(blank, 0, kMostIndent));
-  space_ = terms.either({ByteTerms::kEmpty, blank, line});
-  colon_ = terms.sequence(terms.byte(':'), terms.optional(blank));
+  space_ = gemma ? ByteTerms::kEmpty : terms.either({ByteTerms::kEmpty, blank, line});
+  colon_ = terms.sequence(terms.byte(':'), gemma ? ByteTerms::kEmpty : terms.optional(blank));
   comma_ = terms.sequence(terms.byte(','), space_);
   const Term escape =
       terms.sequence(terms.byte('\\'), terms.either({terms.one_of("\"\\/bfnrt"), escaped_units()}));
   CharRanges raw = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, 0x10FFFF}};
-  any_char_ = terms.either({char_of(raw), escape});
-  any_string_ = quoted(terms.repeat(any_char_, 0, ByteTerms::kEndless));
+  any_char_ =
+      notation_ == Notation::json ? terms.either({char_of(raw), escape}) : char_of(all_chars());
+  any_string_ = quoted(terms.repeat(gemma ? gemma_char() : any_char_, 0, ByteTerms::kEndless));
+  const Term letter = terms.either({terms.range('a', 'z'), terms.range('A', 'Z'), terms.byte('_')});
+  bare_key_ = terms.sequence(
+      letter, terms.repeat(terms.either({letter, terms.range('0', '9')}), 0, ByteTerms::kEndless));
   // At most 15 digits: each is then a number of its own as a double, and finite.
   const Term digit = terms.one_of(kDigits);
   const Term whole = terms.either(
@@ -61,8 +67,9 @@ JsonTexts::JsonTexts(ByteTerms& terms) : terms_(terms) {
       {terms.one_of("eE"), terms.optional(terms.one_of("+-")), terms.repeat(digit, 1, 2)});
   number_ = terms.sequence(
       {terms.optional(terms.byte('-')), whole, terms.optional(fraction), terms.optional(exponent)});
-  boolean_ = terms.either({terms.text("true"), terms.text("false")});
-  null_ = terms.text("null");
+  boolean_ =
+      terms.either({terms.text(python ? "True" : "true"), terms.text(python ? "False" : "false")});
+  null_ = terms.text(python ? "None" : "null");
 }
 
 // "uXXXX" of any character but U+0000, and both halves of a surrogate pair.
@@ -100,6 +107,12 @@ Term JsonTexts::char_of(const CharRanges& ranges) {
   std::vector<Term> ways;
   for (const CharRange& range : ranges) {
     char32_t from = range.first;
+    if (notation_ == Notation::gemma) {
+      const char32_t quote = first_of_quote();
+      ways.push_back(utf8(from, std::min<char32_t>(range.last, quote - 1)));
+      ways.push_back(utf8(std::max<char32_t>(from, quote + 1), range.last));
+      continue;
+    }
     for (; from <= range.last && from < 0x20; ++from) {
       const auto place = kEscaped.find(static_cast<char>(from));
       ways.push_back(
@@ -119,6 +132,16 @@ Term JsonTexts::char_of(const CharRanges& ranges) {
   return terms_.either(std::move(ways));
 }
 
+// One character, or the first one of the quote and another one than its second.
+Term JsonTexts::gemma_char() {
+  if (quote_text_.size() < 2) return any_char_;
+  const auto second = static_cast<char32_t>(quote_text_[1]);
+  const CharRanges others = {
+      {1, static_cast<char32_t>(second - 1)}, {second + 1, 0xD7FF}, {0xE000, 0x10FFFF}};
+  return terms_.either(
+      {any_char_, terms_.sequence(terms_.byte(first_of_quote()), char_of(others))});
+}
+
 Term JsonTexts::brackets(char open, Term inside, char close, bool may_be_empty) {
   const Term end = terms_.byte(static_cast<std::uint8_t>(close));
   return terms_.sequence(terms_.byte(static_cast<std::uint8_t>(open)),
@@ -134,19 +157,77 @@ Term JsonTexts::listed(const std::vector<Term>& items) {
   return all;
 }
 
-Term JsonTexts::value(const Json& json) {
+Term JsonTexts::object(Term inside, bool may_be_empty, bool arguments) {
+  const bool call = arguments && notation_ == Notation::python;
+  return brackets(call ? '(' : '{', inside, call ? ')' : '}', may_be_empty);
+}
+
+Term JsonTexts::entry(Term key, Term value, bool arguments) {
+  const bool call = arguments && notation_ == Notation::python;
+  return terms_.sequence({key, call ? terms_.byte('=') : colon_, value});
+}
+
+bool JsonTexts::bare(bool arguments) const {
+  return notation_ == Notation::gemma || (notation_ == Notation::python && arguments);
+}
+
+// Empty if it cannot be written.
+std::string JsonTexts::key_text(const std::string& name, bool arguments) const {
+  if (!bare(arguments)) return json_text(Json(name));
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const auto fits = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
+  const bool right = !name.empty() && is_letter(name[0]) && std::ranges::all_of(name, fits);
+  return right ? name : "";
+}
+
+Term JsonTexts::key(const std::string& name, bool arguments) {
+  const std::string text = key_text(name, arguments);
+  return text.empty() ? ByteTerms::kNothing : terms_.text(text);
+}
+
+std::string JsonTexts::text_of(const Json& json, bool arguments) const {
+  if (notation_ == Notation::json) return json_text(json);
+  std::string text;
+  if (json.is_object()) {
+    const bool call = arguments && notation_ == Notation::python;
+    for (const auto& [name, member] : json.items()) {
+      text += text.empty() ? "" : ",";
+      text += key_text(name, arguments) + (call ? "=" : ":") + text_of(member);
+    }
+    return call ? "(" + text + ")" : "{" + text + "}";
+  }
+  if (json.is_array()) {
+    for (const Json& item : json) text += (text.empty() ? "" : ",") + text_of(item);
+    return "[" + text + "]";
+  }
+  if (notation_ == Notation::gemma) {
+    if (!json.is_string()) return json_text(json);
+    return std::string(quote_text_) + json.get<std::string>() + std::string(quote_text_);
+  }
+  if (json.is_boolean()) return json.get<bool>() ? "True" : "False";
+  return json.is_null() ? "None" : json_text(json);
+}
+
+Term JsonTexts::value(const Json& json, bool arguments) {
   std::vector<Term> items;
   if (json.is_object()) {
     for (const auto& [name, member] : json.items()) {
-      items.push_back(entry(terms_.text(json_text(Json(name))), value(member)));
+      items.push_back(entry(key(name, arguments), value(member), arguments));
     }
-    return brackets('{', items.empty() ? ByteTerms::kNothing : listed(items), '}', items.empty());
+    return object(items.empty() ? ByteTerms::kNothing : listed(items), items.empty(), arguments);
   }
   if (json.is_array()) {
     for (const Json& item : json) items.push_back(value(item));
     return brackets('[', items.empty() ? ByteTerms::kNothing : listed(items), ']', items.empty());
   }
-  return terms_.text(json_text(json));
+  if (notation_ == Notation::gemma && json.is_string()) {
+    const auto text = json.get<std::string>();
+    const bool has_mark = text.find(quote_text_) != std::string::npos;
+    return has_mark ? ByteTerms::kNothing : quoted(terms_.text(text));
+  }
+  return terms_.text(text_of(json));
 }
 
 Term JsonTexts::list(Term item, std::uint32_t least, std::uint32_t most) {
@@ -162,8 +243,7 @@ Term JsonTexts::any_value(int depth) {
     if (!any_values_.empty()) {
       const Term inner = any_values_.back();
       kinds.push_back(brackets('[', list(inner, 1, ByteTerms::kEndless), ']', true));
-      kinds.push_back(
-          brackets('{', list(entry(any_string_, inner), 1, ByteTerms::kEndless), '}', true));
+      kinds.push_back(object(list(entry(any_key(), inner), 1, ByteTerms::kEndless), true));
     }
     any_values_.push_back(terms_.either(std::move(kinds)));
   }
@@ -172,7 +252,7 @@ Term JsonTexts::any_value(int depth) {
 
 Term JsonTexts::any_object(int depth) {
   const Term inner = any_value(depth - 1);
-  return brackets('{', list(entry(any_string_, inner), 1, ByteTerms::kEndless), '}', true);
+  return object(list(entry(any_key(), inner), 1, ByteTerms::kEndless), true);
 }
 
 }  // namespace tapegrad::data

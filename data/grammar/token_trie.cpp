@@ -30,6 +30,7 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : ends_(tokenizer.ends()) {
     if (tokenizer.is_added(token) || std::ranges::find(ends_, token) != ends_.end()) continue;
     std::string& bytes = bytes_[static_cast<std::size_t>(token)];
     bytes = tokenizer.token_bytes(token);
+    if (std::ranges::any_of(bytes, is_added_byte)) bytes.clear();
     check(bytes.size() < UINT16_MAX, "[token_trie] token {} has {} bytes", token, bytes.size());
     longest_ = std::max(longest_, bytes.size());
     if (bytes.size() == 1) single_bytes_.set(static_cast<std::uint8_t>(bytes[0]));

@@ -10,9 +10,18 @@
 
 namespace tapegrad::data {
 
+// An added token that a grammar has at some places, where its terms have a byte for it: one of the
+// eight from kFirstAdded on.
+struct AddedToken {
+  Token token;
+  std::uint8_t byte;
+};
+inline constexpr std::uint8_t kFirstAdded = 0xF8;
+constexpr bool is_added_byte(char c) { return static_cast<std::uint8_t>(c) >= kFirstAdded; }
+
 // The tokens of a vocabulary that are made of text, as a tree of their bytes: tokens that begin
 // alike are looked at once. Special and other added tokens are left out: no text may have them
-// inside.
+// inside. So are tokens with bytes that no UTF-8 has, from kFirstAdded on.
 class TokenTrie {
  public:
   explicit TokenTrie(const Tokenizer& tokenizer);

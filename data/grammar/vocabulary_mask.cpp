@@ -38,7 +38,8 @@ class Found {
   std::vector<std::uint64_t> bits_;
 };
 
-TokenSet walk(const TokenTrie& tokens, ByteAutomaton& automaton, Term term) {
+TokenSet walk(const TokenTrie& tokens, std::span<const AddedToken> added, ByteAutomaton& automaton,
+              Term term) {
   Found found(tokens.vocab_size());
   // In a string of any characters, most tokens need no walk.
   const std::uint32_t any_chars = automaton.any_chars(term);
@@ -64,6 +65,9 @@ TokenSet walk(const TokenTrie& tokens, ByteAutomaton& automaton, Term term) {
     states[node.depth] = next;
     for (const Token token : tokens.tokens_at(i)) found.set(token);
     ++i;
+  }
+  for (const auto& [token, byte] : added) {
+    if (automaton.next(states[0], byte) != ByteAutomaton::kDead) found.set(token);
   }
   if (automaton.may_end(term)) {
     for (const Token token : tokens.ends()) found.set(token);
@@ -127,11 +131,12 @@ struct VocabularyMask::Tables {
     automaton.emplace(grammar, kMostNewTerms, kMostStates);
   }
 
-  std::shared_ptr<const TokenSet> mask(const TokenTrie& tokens, Term term) {
+  std::shared_ptr<const TokenSet> mask(const TokenTrie& tokens, std::span<const AddedToken> added,
+                                       Term term) {
     const Term key = automaton->shortened(term, static_cast<std::uint32_t>(tokens.longest()));
     const auto known = masks.find(key);
     if (known != masks.end()) return known->second;
-    const auto mask = std::make_shared<const TokenSet>(walk(tokens, *automaton, key));
+    const auto mask = std::make_shared<const TokenSet>(walk(tokens, added, *automaton, key));
     if (mask_bytes + mask->bytes() > kMostMaskBytes) {
       masks.clear();
       mask_bytes = 0;
@@ -142,8 +147,12 @@ struct VocabularyMask::Tables {
 };
 
 VocabularyMask::VocabularyMask(std::shared_ptr<const TokenTrie> tokens,
-                               std::shared_ptr<const Grammar> grammar)
-    : tokens_(std::move(tokens)), grammar_(std::move(grammar)), tables_(new Tables) {
+                               std::shared_ptr<const Grammar> grammar,
+                               std::vector<AddedToken> added)
+    : tokens_(std::move(tokens)),
+      grammar_(std::move(grammar)),
+      added_(std::move(added)),
+      tables_(new Tables) {
   tables_->begin(*grammar_);
 }
 
@@ -173,24 +182,47 @@ auto VocabularyMask::with_tables(Position& position, const Use& use) const {
   }
 }
 
+VocabularyMask::Position VocabularyMask::behind(std::string text) const {
+  Position position{.text = std::move(text)};
+  with_tables(position, [&](Tables&) {
+    check(position.term != ByteTerms::kNothing, "[json_schema] no text begins with '{}'",
+          position.text);
+    return 0;
+  });
+  return position;
+}
+
+bool VocabularyMask::fits(Position& position, std::string_view bytes) const {
+  if (std::ranges::any_of(bytes, is_added_byte)) return false;
+  return with_tables(position, [&](Tables& tables) {
+    return tables.automaton->after(position.term, bytes) != ByteTerms::kNothing;
+  });
+}
+
+std::string VocabularyMask::bytes_of(Token token) const {
+  const auto added = std::ranges::find(added_, token, &AddedToken::token);
+  if (added != added_.end()) return std::string(1, static_cast<char>(added->byte));
+  return std::string(tokens_->bytes_of(token));
+}
+
 std::shared_ptr<const TokenSet> VocabularyMask::allowed(Position& position) const {
   return with_tables(position, [&](Tables& tables) {
-    return tables.mask(*tokens_, position.ended ? ByteTerms::kNothing : position.term);
+    return tables.mask(*tokens_, added_, position.ended ? ByteTerms::kNothing : position.term);
   });
 }
 
 void VocabularyMask::accept(Position& position, Token token) const {
+  const std::string bytes = bytes_of(token);
   const auto next = with_tables(position, [&](Tables& tables) {
     ByteAutomaton& automaton = *tables.automaton;
     const bool ends = std::ranges::find(tokens_->ends(), token) != tokens_->ends().end();
     if (ends && automaton.may_end(position.term)) position.ended = true;
     if (position.ended) return position.term;
-    const std::string_view bytes = tokens_->bytes_of(token);
     return bytes.empty() ? ByteTerms::kNothing : automaton.after(position.term, bytes);
   });
   check(next != ByteTerms::kNothing, "[json_schema] token {} may not follow", token);
   if (position.ended) return;
-  position.text += tokens_->bytes_of(token);
+  position.text += bytes;
   position.term = next;
 }
 

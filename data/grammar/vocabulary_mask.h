@@ -34,7 +34,8 @@ class TokenSet {
 // threads may share one.
 class VocabularyMask {
  public:
-  VocabularyMask(std::shared_ptr<const TokenTrie> tokens, std::shared_ptr<const Grammar> grammar);
+  VocabularyMask(std::shared_ptr<const TokenTrie> tokens, std::shared_ptr<const Grammar> grammar,
+                 std::vector<AddedToken> added = {});
   ~VocabularyMask();
 
   // How far a text is.
@@ -44,6 +45,11 @@ class VocabularyMask {
     std::uint32_t term = 0;  // the texts that may follow
     bool ended = false;
   };
+
+  // A text that begins with these bytes already. Error if none does.
+  Position behind(std::string text) const;
+  // True if it may go on with these bytes of text.
+  bool fits(Position& position, std::string_view bytes) const;
 
   // The tokens that may come next: text, and those that end it if it is complete. None if it has
   // ended. Error if the tables become full of this text alone: it has hundreds of thousands of
@@ -61,11 +67,13 @@ class VocabularyMask {
  private:
   struct Tables;
 
+  std::string bytes_of(Token token) const;
   template <class Use>
   auto with_tables(Position& position, const Use& use) const;
 
   std::shared_ptr<const TokenTrie> tokens_;
   std::shared_ptr<const Grammar> grammar_;
+  std::vector<AddedToken> added_;
   std::unique_ptr<Tables> tables_;
 };
 

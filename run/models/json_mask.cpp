@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/run/models/internal/call_mask.h"
 
 namespace tapegrad::run {
 namespace {
@@ -32,35 +34,66 @@ class JsonMask : public nn::TokenMask {
 }  // namespace
 
 JsonMasks::JsonMasks(const data::Tokenizer& tokenizer, std::size_t most_terms)
-    : tokens_(std::make_shared<const data::TokenTrie>(tokenizer)), most_terms_(most_terms) {}
+    : tokenizer_(tokenizer),
+      tokens_(std::make_shared<const data::TokenTrie>(tokenizer)),
+      most_terms_(most_terms) {}
 
-std::shared_ptr<const nn::TokenMask> JsonMasks::of_schema(std::string_view schema_json) {
-  return of(std::string(schema_json));
+data::GrammarLimits JsonMasks::limits() const {
+  return {.most_terms = most_terms_, .alphabet = tokens_->single_bytes()};
 }
 
-std::shared_ptr<const nn::TokenMask> JsonMasks::of_object() { return of(std::nullopt); }
+JsonMasks::Made JsonMasks::of_grammar(const std::shared_ptr<const data::Grammar>& grammar) const {
+  auto tables = std::make_shared<const data::VocabularyMask>(tokens_, grammar);
+  return {std::make_shared<const JsonMask>(tables), tables};
+}
+
+std::shared_ptr<const nn::TokenMask> JsonMasks::of_schema(std::string_view schema_json) {
+  return of(fmt::format("schema {}", schema_json),
+            [&] { return of_grammar(data::compile_schema(schema_json, limits())); });
+}
+
+std::shared_ptr<const nn::TokenMask> JsonMasks::of_object() {
+  return of("object", [&] { return of_grammar(data::json_object_grammar(limits())); });
+}
+
+std::shared_ptr<const nn::TokenMask> JsonMasks::of_calls(const CallRules& rules) {
+  const data::CallFormat& format = rules.format;
+  Json key = {format.name,      static_cast<int>(format.body),
+              format.begin,     format.end,
+              format.between,   format.quote,
+              format.before,    format.arguments_key,
+              rules.several,    rules.required,
+              rules.free_until, rules.ends,
+              rules.free_from};
+  for (const auto& [name, parameters] : rules.functions) {
+    key.push_back(name);
+    key.push_back(parameters);
+  }
+  return of("calls " + json_text(key), [&]() -> Made {
+    auto [mask, tables] = call_mask(rules, tokenizer_, tokens_, most_terms_);
+    return {std::move(mask), std::move(tables)};
+  });
+}
 
 // A schema is compiled without the lock: others need not wait for it.
-std::shared_ptr<const nn::TokenMask> JsonMasks::of(const std::optional<std::string>& schema) {
+std::shared_ptr<const nn::TokenMask> JsonMasks::of(const std::string& key,
+                                                   const std::function<Made()>& make) {
   const auto find = [&]() -> std::shared_ptr<const nn::TokenMask> {
-    const auto known = std::ranges::find(kept_, schema, &Kept::schema);
+    const auto known = std::ranges::find(kept_, key, &Kept::key);
     if (known == kept_.end()) return nullptr;
     kept_.splice(kept_.begin(), kept_, known);
-    return std::make_shared<const JsonMask>(kept_.front().mask);
+    return kept_.front().made.mask;
   };
   {
     const std::scoped_lock lock(mutex_);
     if (auto known = find()) return known;
   }
-  const data::GrammarLimits limits{.most_terms = most_terms_, .alphabet = tokens_->single_bytes()};
-  const auto grammar =
-      schema ? data::compile_schema(*schema, limits) : data::json_object_grammar(limits);
-  auto mask = std::make_shared<const data::VocabularyMask>(tokens_, grammar);
+  Made made = make();
   const std::scoped_lock lock(mutex_);
   if (auto known = find()) return known;
-  kept_.push_front({schema, std::move(mask)});
+  kept_.push_front({key, std::move(made)});
   drop_old();
-  return std::make_shared<const JsonMask>(kept_.front().mask);
+  return kept_.front().made.mask;
 }
 
 // The memory of a schema grows with its texts.
@@ -68,7 +101,7 @@ void JsonMasks::drop_old() {
   std::size_t bytes = 0, count = 0;
   auto kept = kept_.begin();
   for (; kept != kept_.end() && count < kKept; ++kept, ++count) {
-    bytes += kept->mask->cost().bytes;
+    bytes += kept->made.tables->cost().bytes;
     if (bytes > kKeptBytes && count > 0) break;
   }
   kept_.erase(kept, kept_.end());

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,6 +13,8 @@
 #include "tapegrad/nn/generation/token_mask.h"
 
 namespace tapegrad::run {
+
+struct CallRules;
 
 // Masks that make the texts of a model JSON. What they have found out about a schema is kept for
 // the next text of the same one. Any number of threads may use an object.
@@ -33,19 +35,29 @@ class JsonMasks {
   std::shared_ptr<const nn::TokenMask> of_schema(std::string_view schema_json);
   // Any JSON object.
   std::shared_ptr<const nn::TokenMask> of_object();
+  // Answers with calls of functions. Errors of call_mask(), which see.
+  std::shared_ptr<const nn::TokenMask> of_calls(const CallRules& rules);
 
-  // How many schemas are kept, and about how many bytes of what is known of them; the one that was
-  // not used for the longest time is dropped.
+  // How many schemas and sets of functions are kept, and about how many bytes of what is known of
+  // them; the one that was not used for the longest time is dropped.
   static constexpr std::size_t kKept = 32, kKeptBytes = std::size_t{512} << 20;
 
  private:
-  std::shared_ptr<const nn::TokenMask> of(const std::optional<std::string>& schema);
+  struct Made {
+    std::shared_ptr<const nn::TokenMask> mask;
+    std::shared_ptr<const data::VocabularyMask> tables;  // what it has found out
+  };
+  struct Kept {
+    std::string key;
+    Made made;
+  };
+  std::shared_ptr<const nn::TokenMask> of(const std::string& key,
+                                          const std::function<Made()>& make);
+  Made of_grammar(const std::shared_ptr<const data::Grammar>& grammar) const;
+  data::GrammarLimits limits() const;
   void drop_old();
 
-  struct Kept {
-    std::optional<std::string> schema;  // none: any object
-    std::shared_ptr<const data::VocabularyMask> mask;
-  };
+  const data::Tokenizer tokenizer_;
   std::shared_ptr<const data::TokenTrie> tokens_;
   std::size_t most_terms_;
   std::mutex mutex_;

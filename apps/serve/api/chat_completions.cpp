@@ -12,15 +12,6 @@
 namespace tapegrad::serve {
 namespace {
 
-// What a call must be is not held yet.
-void check_holds(const Fields& fields, const Tools& tools) {
-  if (tools.choice != ToolChoice::required && tools.choice != ToolChoice::named) return;
-  fields.refuse("tool_choice",
-                "'tool_choice' must be 'auto' or 'none': that an answer calls a function is not "
-                "supported",
-                "unsupported_parameter");
-}
-
 using Kind = data::AnswerPart::Kind;
 
 // What a call begins with.
@@ -131,7 +122,6 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
   bool echo = false;
   fields.boolean("echo", echo);
   const ChatMessages messages = read_messages(fields, asked);
-  check_holds(fields, messages.tools);
   ChatText text = chat_text(fields, asked, messages, "response_format", request);
   if (echo && !text.begun) {
     fields.refuse("echo", "'echo' needs an answer that goes on: 'continue_final_message': true");

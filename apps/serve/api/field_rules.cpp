@@ -34,8 +34,6 @@ constexpr FieldRule kRules[] = {
     {kInChat | kInTemplate, "function_call", R"(["auto","none"])", kTools},
     {kInChat, "modalities", R"([["text"]])", kOneText},
     {kInChat, "audio", kNone, kOneText},
-    {kInChat, "reasoning_effort", R"(["none"])", kVariable},
-    {kInChat, "verbosity", R"(["medium"])", kVariable},
     {kInChat, "web_search_options", kNone, "nothing is searched"},
     {kInStream, "include_obfuscation", kAll},
     {kInSchema | kInTextFormat, "name", kAll},

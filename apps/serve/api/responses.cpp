@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tapegrad/apps/serve/api/chat_request.h"
+#include "tapegrad/apps/serve/api/manner.h"
 #include "tapegrad/apps/serve/api/response_answer.h"
 #include "tapegrad/apps/serve/api/response_format.h"
 #include "tapegrad/apps/serve/api/response_input.h"
@@ -22,27 +23,14 @@ Json echoed(Fields& fields, std::string_view name, Json otherwise) {
   return found == nullptr || json_text(*found).size() > kMostEchoed ? otherwise : *found;
 }
 
-// How much a model says, and thinks: a variable of templates that know of it.
-Json read_manner(Fields& fields, std::string_view name, std::string_view variable,
-                 const ServedModel& model, Json& variables) {
-  std::string value;
-  if (!fields.text(name, value)) return nullptr;
-  if (model.chat && model.chat->reads(variable)) {
-    variables[std::string(variable)] = value;
-  } else if (value != "medium" && value != "none") {
-    fields.ignore(
-        name, fmt::format("'{}' is nothing that the model's template reads", fields.path_of(name)));
-  }
-  return echoed(fields, name, nullptr);
-}
-
 Json read_text(Fields& fields, const ServedModel& model, TextRequest& request, Json& variables) {
   Json format = {{"type", "text"}}, verbosity;
   if (const Json* found = fields.find("text")) {
     Fields text = fields.inside(*found, kInTextOfResponse, "text");
     read_text_format(text, model, request.options);
     format = echoed(text, "format", format);
-    verbosity = read_manner(text, "verbosity", "verbosity", model, variables);
+    read_manner(text, "verbosity", "verbosity", model, variables);
+    verbosity = echoed(text, "verbosity", nullptr);
     text.end();
   }
   return {{"format", format}, {"verbosity", verbosity.is_null() ? "medium" : verbosity}};
@@ -52,7 +40,8 @@ Json read_reasoning(Fields& fields, const ServedModel& model, Json& variables) {
   Json effort;
   if (const Json* found = fields.find("reasoning")) {
     Fields reasoning = fields.inside(*found, kInReasoning, "reasoning");
-    effort = read_manner(reasoning, "effort", "reasoning_effort", model, variables);
+    read_effort(reasoning, "effort", model, variables);
+    effort = echoed(reasoning, "effort", nullptr);
     reasoning.end();
   }
   return {{"effort", effort}, {"summary", nullptr}};

@@ -55,6 +55,7 @@ void SchemaReader::add(const SchemaPlace& place, SchemaFacts& facts, int depth) 
   work_ += 1 + place.schema->size();
   if (work_ > kMostWork) refuse_schema("#", "anyOf", "and the like make too many schemas of it");
   if (depth > kMostInOne) refuse_schema(place.path, "$ref", "leads to itself");
+  facts.arguments |= place.arguments;
   const Json& schema = *place.schema;
   if (schema.is_boolean()) {
     if (!schema.get<bool>()) facts.types = 0;

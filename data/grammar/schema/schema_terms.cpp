@@ -95,7 +95,7 @@ void SchemaTerms::check_exclusive(const SchemaPlaces& places, const SchemaFacts&
 }
 
 Term SchemaTerms::of_types(const SchemaFacts& facts, int level) {
-  if (facts.values) return of_values(values_of(facts, level));
+  if (facts.values) return of_values(values_of(facts, level), facts.arguments);
   const unsigned types = facts.made_types();
   if (types == kAnyType && facts.plain) return json_.any_value(limits_.depth);
   std::vector<Term> ways;
@@ -122,19 +122,19 @@ std::vector<Json> SchemaTerms::values_of(const SchemaFacts& facts, int level) {
   others.hinted = 0;
   const Term term = of_types(others, level);
   std::erase_if(values, [&](const Json& value) {
-    return !terms_.may_end(terms_.after(term, json_text(value)));
+    return !terms_.may_end(terms_.after(term, json_.text_of(value, facts.arguments)));
   });
   return values;
 }
 
-Term SchemaTerms::of_values(const std::vector<Json>& values) {
+Term SchemaTerms::of_values(const std::vector<Json>& values, bool arguments) {
   std::vector<std::string> texts;
   std::vector<Term> ways;
   for (const Json& value : values) {
-    if (value.is_structured()) {
-      ways.push_back(json_.value(value));
+    if (value.is_structured() || !json_.has_texts()) {
+      ways.push_back(json_.value(value, arguments));
     } else {
-      texts.push_back(json_text(value));
+      texts.push_back(json_.text_of(value));
     }
   }
   std::vector<ByteTerms::Followed> followed;
@@ -145,23 +145,24 @@ Term SchemaTerms::of_values(const std::vector<Json>& values) {
 
 Term SchemaTerms::string_of(const SchemaFacts& facts) {
   if (facts.patterns.empty() && facts.formats.empty()) {
+    if (facts.min_length == 0 && facts.max_length == ByteTerms::kEndless) return json_.any_string();
     return json_.quoted(terms_.repeat(json_.any_char(), facts.min_length, facts.max_length));
   }
   std::vector<CharAutomaton> automata;
   for (const std::string& format : facts.formats) {
     const std::string_view pattern = pattern_of_format(format);
     if (pattern.empty()) refuse_schema(facts.path, "format", "\"" + format + "\" is not supported");
-    automata.push_back(automaton_of_pattern(pattern, pattern_work_));
+    automata.push_back(automaton_of_pattern(pattern, work_));
   }
   try {
     for (const std::string& pattern : facts.patterns) {
-      automata.push_back(automaton_of_pattern(pattern, pattern_work_));
+      automata.push_back(automaton_of_pattern(pattern, work_));
     }
     if (facts.min_length > 0 || facts.max_length != ByteTerms::kEndless) {
-      automata.push_back(automaton_of_lengths(facts.min_length, facts.max_length, pattern_work_));
+      automata.push_back(automaton_of_lengths(facts.min_length, facts.max_length, work_));
     }
     CharAutomaton all = std::move(automata[0]);
-    for (std::size_t i = 1; i < automata.size(); ++i) all = both(all, automata[i], pattern_work_);
+    for (std::size_t i = 1; i < automata.size(); ++i) all = both(all, automata[i], work_);
     return json_.quoted(tapegrad::data::term_of(all, terms_, json_));
   } catch (const TermsFull&) {
     throw;
@@ -265,25 +266,32 @@ std::pair<std::uint32_t, std::uint32_t> SchemaTerms::others_of(const SchemaFacts
                                          : std::pair(least, facts.max_properties - required);
 }
 
+// Names that are not among the members.
+Term SchemaTerms::other_key_of(const SchemaFacts& facts) {
+  if (facts.members.empty()) return json_.any_key(facts.arguments);
+  std::vector<std::string> names;
+  std::size_t bytes = 0;
+  for (const auto& member : facts.members) {
+    names.push_back(member.name);
+    bytes += member.name.size();
+  }
+  if (bytes > CharAutomaton::kMostStates) {
+    refuse_schema(facts.path, "additionalProperties", "beside so many long names is not supported");
+  }
+  CharAutomaton others = automaton_without(names);
+  if (!json_.bare(facts.arguments)) {
+    return json_.quoted(tapegrad::data::term_of(others, terms_, json_));
+  }
+  const CharAutomaton bare = automaton_of_pattern(JsonTexts::kBareName, work_);
+  return tapegrad::data::term_of(both(others, bare, work_), terms_, json_);
+}
+
 Term SchemaTerms::object_of(const SchemaFacts& facts, int level) {
   const auto [least, most] = others_of(facts);
   Term others = ByteTerms::kNothing;
   if (most > 0) {
-    std::vector<std::string> names;
-    std::size_t bytes = 0;
-    for (const auto& member : facts.members) {
-      names.push_back(member.name);
-      bytes += member.name.size();
-    }
-    if (bytes > CharAutomaton::kMostStates) {
-      refuse_schema(facts.path, "additionalProperties",
-                    "beside so many long names is not supported");
-    }
-    const Term key =
-        names.empty()
-            ? json_.any_string()
-            : json_.quoted(tapegrad::data::term_of(automaton_without(names), terms_, json_));
-    others = json_.entry(key, part(facts.additional.value_or(SchemaPlaces{}), level));
+    const Term value = part(facts.additional.value_or(SchemaPlaces{}), level);
+    others = json_.entry(other_key_of(facts), value, facts.arguments);
   }
   if (least > most) return ByteTerms::kNothing;
   // The texts behind earlier members, of which there are some, and those without any.
@@ -291,14 +299,16 @@ Term SchemaTerms::object_of(const SchemaFacts& facts, int level) {
   Term first = json_.list(others, std::max(least, 1U), most);
   bool may_be_empty = least == 0;
   for (auto member = facts.members.rbegin(); member != facts.members.rend(); ++member) {
-    const Term key = terms_.text(json_text(Json(member->name)));
-    const Term rest = terms_.sequence(json_.entry(key, part(member->value, level)), behind);
+    const Term value = part(member->value, level);
+    const Term entry =
+        json_.entry(json_.key(member->name, facts.arguments), value, facts.arguments);
+    const Term rest = terms_.sequence(entry, behind);
     first = member->required ? rest : terms_.either({rest, first});
     const Term next = terms_.sequence(json_.comma(), rest);
     behind = member->required ? next : terms_.either({next, behind});
     may_be_empty &= !member->required;
   }
-  return json_.brackets('{', first, '}', may_be_empty);
+  return json_.object(first, may_be_empty, facts.arguments);
 }
 
 }  // namespace tapegrad::data

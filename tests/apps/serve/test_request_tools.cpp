@@ -140,13 +140,6 @@ TEST_CASE("a choice of tools names one that is there", "[serve]") {
   }
 }
 
-// Until it is.
-TEST_CASE("a call that must come is refused, since it is not held", "[serve]") {
-  CHECK(refused(with_tools({{"tool_choice", "required"}})).first == "tool_choice");
-  const Fields named = {{"type", "function"}, {"function", {{"name", "f"}}}};
-  CHECK(refused(with_tools({{"tool_choice", named}})).first == "tool_choice");
-}
-
 TEST_CASE("a model whose template knows no tools is told them by a message", "[serve]") {
   const std::string told = prompt(server(), with_tools());
   CHECK(told.starts_with("[system] # Tools\n"));

@@ -16,6 +16,7 @@ struct SchemaPlace {
   const Json* schema;
   std::string path;
   bool without_unions = false;  // its anyOf and oneOf are asked for elsewhere
+  bool arguments = false;       // the value is the arguments of a call: see JsonTexts
 };
 // A value must fit all of these; any value fits none.
 using SchemaPlaces = std::vector<SchemaPlace>;
@@ -46,6 +47,7 @@ struct SchemaFacts {
   unsigned hinted = 0;                           // types that keywords speak of
   std::optional<std::vector<Json>> values = {};  // enum, const
   bool plain = true;                             // nothing but types and values
+  bool arguments = false;                        // see SchemaPlace
   std::optional<NumberBound> least = {}, most = {};
   std::optional<double> multiple = {};
   std::uint32_t min_length = 0, max_length = ByteTerms::kEndless;

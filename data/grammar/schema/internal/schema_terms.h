@@ -16,10 +16,14 @@ namespace tapegrad::data {
 // Makes terms of schemas.
 class SchemaTerms {
  public:
-  SchemaTerms(const Json& root, ByteTerms& terms, JsonTexts& json, const GrammarLimits& limits)
-      : root_(root), terms_(terms), json_(json), limits_(limits), reader_(root) {}
+  // `work`: of all schemas of a grammar together.
+  SchemaTerms(const Json& root, ByteTerms& terms, JsonTexts& json, const GrammarLimits& limits,
+              PatternWork& work)
+      : root_(root), terms_(terms), json_(json), limits_(limits), reader_(root), work_(work) {}
 
   Term whole_schema() { return term_of({{&root_, "#"}}, 0, {}); }
+  // Objects that fit it, as the arguments of a call.
+  Term whole_arguments() { return term_of({{&root_, "#"}, {&object_, "#", false, true}}, 0, {}); }
 
  private:
   using References = std::set<std::string>;
@@ -31,12 +35,13 @@ class SchemaTerms {
   void check_exclusive(const SchemaPlaces& places, const SchemaFacts& facts);
   Term of_types(const SchemaFacts& facts, int level);
   std::vector<Json> values_of(const SchemaFacts& facts, int level);
-  Term of_values(const std::vector<Json>& values);
+  Term of_values(const std::vector<Json>& values, bool arguments);
   Term string_of(const SchemaFacts& facts);
   Term number_of(const SchemaFacts& facts);
   Term array_of(const SchemaFacts& facts, int level);
   Term unique_array_of(const SchemaFacts& facts, int level);
   Term object_of(const SchemaFacts& facts, int level);
+  Term other_key_of(const SchemaFacts& facts);
   std::pair<std::uint32_t, std::uint32_t> others_of(const SchemaFacts& facts) const;
   // A part of a value, whose own references are yet to be followed.
   Term part(const SchemaPlaces& places, int level) { return term_of(places, level, {}); }
@@ -46,7 +51,8 @@ class SchemaTerms {
   JsonTexts& json_;
   const GrammarLimits& limits_;
   SchemaReader reader_;
-  PatternWork pattern_work_;
+  PatternWork& work_;
+  const Json object_ = {{"type", "object"}};
   std::multiset<std::string> active_;  // references that lead to what is being made
   int nesting_ = 0;
   using Key = std::pair<std::vector<std::pair<const Json*, bool>>, int>;
