@@ -53,6 +53,8 @@ constexpr FieldRule kRules[] = {
     {kInItem, "id", kAll},
     {kInItem, "status", kAll},
     {kInItem, "phase", kAll},
+    {kInItem, "parsed_arguments", kAll},  // what OpenAI's library makes of an answer
+    {kInPart, "parsed", kAll},
     {kInPart, "annotations", kAll},
     {kInPart, "logprobs", kAll},
     {kInPart, "prompt_cache_breakpoint", kAll},

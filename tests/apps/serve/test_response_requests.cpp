@@ -75,7 +75,7 @@ TEST_CASE("the items of a response's input are the messages of a chat", "[serve]
     {"role":"user","content":"weather?","id":"msg_1","status":"completed"},
     {"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},
     {"type":"message","id":"msg_2","role":"assistant","status":"completed","phase":"commentary",
-     "content":[{"type":"output_text","text":"I look","annotations":[],"logprobs":[]}]},
+     "content":[{"type":"output_text","text":"I look","annotations":[],"logprobs":[],"parsed":null}]},
     {"type":"function_call","id":"fc_1","call_id":"a","name":"look","arguments":"{}"},
     {"type":"function_call","call_id":"b","name":"see","arguments":"{\"x\":1}","status":"completed"},
     {"type":"function_call_output","call_id":"a","output":"rain"},
