@@ -125,6 +125,7 @@ class ToolReader {
   void read_group(Fields group);
   void add(Fields& function, const Json& json, const std::string& space, Json shown);
   std::string named_function(Fields fields) const;
+  void want_group(Fields group, std::set<std::string>& wanted) const;
   ToolChoice read_allowed(Fields allowed);
   bool has(const std::string& name) const {
     return std::ranges::any_of(tools_,
@@ -201,7 +202,9 @@ std::string ToolReader::named_function(Fields fields) const {
         fields.inside(object_at(fields, "function"), kInTool, fields.path_of("function")));
   }
   Fields& function = inner ? *inner : fields;
-  std::string name = function_name(function);
+  std::string space;
+  if (flat_) fields.text("namespace", space);
+  std::string name = called_name(space, function_name(function));
   if (!has(name)) {
     function.refuse("name",
                     fmt::format("'{}': no tool has the name '{}'", function.path_of("name"), name));
@@ -209,6 +212,22 @@ std::string ToolReader::named_function(Fields fields) const {
   function.end();
   fields.end();
   return name;
+}
+
+// {"type": "namespace", "name": …}
+void ToolReader::want_group(Fields group, std::set<std::string>& wanted) const {
+  const std::string space = function_name(group);
+  bool any = false;
+  for (const Tool& tool : tools_) {
+    if (tool.function.space != space) continue;
+    wanted.insert(tool.function.name);
+    any = true;
+  }
+  if (!any) {
+    group.refuse("name", fmt::format("'{}': no tool is in the namespace '{}'",
+                                     group.path_of("name"), space));
+  }
+  group.end();
 }
 
 // {"mode": "auto", "tools": [{"type": "function", …}, …]}: all other tools are not there.
@@ -220,6 +239,7 @@ ToolChoice ToolReader::read_allowed(Fields allowed) {
   for_each(allowed, "tools", [&](Fields tool, const Json&) {
     std::string type;
     const bool is_other = flat_ && tool.text("type", type) && type != "function";
+    if (is_other && type == "namespace") return want_group(std::move(tool), wanted);
     if (is_other) return leave_out(tool, type);
     wanted.insert(named_function(std::move(tool)));
   });

@@ -14,7 +14,7 @@ inline const RunningServer& tool_server() {
         "{% for m in messages %}[{{ m.role }}]{{ m.content }}"
         "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": {{ c.function.name }} "
         "{{ c.function.arguments | tojson }}\n</tool_call>{% endfor %};{% endfor %}[assistant]"
-        "{% if reasoning_effort == 'high' %}<think>\n{% endif %}{# </think> #}";
+        "{% if reasoning_effort == 'high' %}<think>\n{% endif %}{# </think> type #}";
     model.folder.put("tiny-chat/tokenizer_config.json",
                      Fields{{"eos_token", "<|endoftext|>"}, {"chat_template", source}}.dump());
     return RunningServer({}, model.path);

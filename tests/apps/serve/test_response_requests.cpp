@@ -75,7 +75,7 @@ TEST_CASE("the items of a response's input are the messages of a chat", "[serve]
     {"role":"user","content":"weather?","id":"msg_1","status":"completed"},
     {"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},
     {"type":"message","id":"msg_2","role":"assistant","status":"completed","phase":"commentary",
-     "content":[{"type":"output_text","text":"I look","annotations":[],"logprobs":[],"parsed":null}]},
+     "content":[{"type":"output_text","text":"I look","annotations":[],"logprobs":[]}]},
     {"type":"function_call","id":"fc_1","call_id":"a","name":"look","arguments":"{}"},
     {"type":"function_call","call_id":"b","name":"see","arguments":"{\"x\":1}","status":"completed"},
     {"type":"function_call_output","call_id":"a","output":"rain"},
@@ -146,6 +146,10 @@ TEST_CASE("what changes nothing of a response is taken without a word", "[serve]
           "truncation":"disabled","text":{"verbosity":"medium","format":{"type":"text"}}})",
       R"({"stream":true,"stream_options":{"include_obfuscation":false},"n":1,"top_logprobs":0,
           "reasoning":{"effort":null,"summary":"detailed","generate_summary":null}})",
+      R"({"input":[{"role":"user","content":"a"},
+                   {"type":"function_call","call_id":"a","name":"f","arguments":"{}",
+                    "parsed_arguments":{}},
+                   {"role":"assistant","content":[{"type":"output_text","text":"a","parsed":1}]}]})",
   };
   for (const char* more : taken) {
     CAPTURE(more);

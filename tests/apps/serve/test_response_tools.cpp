@@ -66,6 +66,13 @@ TEST_CASE("functions of a response are shown as those of a chat", "[serve]") {
   CHECK(answer(asked({{"tools", Fields::array({strict})}})) == answer_of_chat({function("f")}));
   CHECK(answer(asked({{"tools", {tool("f"), group("crm", Fields::array({tool("f", 2)}))}}})) ==
         answer_of_chat({function("f"), function("crm__f", 2)}));
+  for (const char* of_group : {R"({"type":"namespace","name":"crm"})",
+                               R"({"type":"function","name":"f","namespace":"crm"})"}) {
+    const Fields choice = {{"type", "allowed_tools"},
+                           {"tools", Fields::array({Fields::parse(of_group)})}};
+    CHECK(answer(asked({{"tools", {tool("f"), group("crm", Fields::array({tool("f", 2)}))}},
+                        {"tool_choice", choice}})) == answer_of_chat({function("crm__f", 2)}));
+  }
 }
 
 TEST_CASE("tools of a response that are no functions are left out, and each kind is named",
@@ -124,6 +131,8 @@ TEST_CASE("malformed tools of a response are refused by the place in the request
       {R"({"tool_choice":{"type":"allowed_tools"}})", "tool_choice.tools"},
       {R"({"tool_choice":{"type":"allowed_tools","mode":"never","tools":[]}})", "tool_choice.mode"},
       {R"({"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"h"}]}})",
+       "tool_choice.tools[0].name"},
+      {R"({"tool_choice":{"type":"allowed_tools","tools":[{"type":"namespace","name":"h"}]}})",
        "tool_choice.tools[0].name"},
       {R"({"tool_choice":"required","tools":[{"type":"web_search"}]})", "tool_choice"},
       {R"({"parallel_tool_calls":5})", "parallel_tool_calls"},
