@@ -16,12 +16,24 @@ std::string finish_reason(nn::TextEnd end) {
   return end == nn::TextEnd::length ? "length" : "stop";
 }
 
+// Of the ids of calls: those of a later turn of the same conversation are others.
+std::uint64_t seed_of_ids(std::uint64_t seed, const nn::Tokens& prompt) {
+  for (const std::int32_t token : prompt) {  // FNV-1a, token by token
+    seed = (seed ^ static_cast<std::uint32_t>(token)) * 0x100000001b3U;
+  }
+  return seed;
+}
+
 }  // namespace
 
 Json Usage::json() const {
-  return {{"prompt_tokens", prompt_tokens},
-          {"completion_tokens", completion_tokens},
-          {"total_tokens", prompt_tokens + completion_tokens}};
+  Json json = {{"prompt_tokens", prompt_tokens},
+               {"completion_tokens", completion_tokens},
+               {"total_tokens", prompt_tokens + completion_tokens}};
+  if (reasoning_tokens > 0) {
+    json["completion_tokens_details"] = {{"reasoning_tokens", reasoning_tokens}};
+  }
+  return json;
 }
 
 std::int64_t seconds_since_1970() {
@@ -58,6 +70,8 @@ TextJob::TextJob(const ServedModel& model, const TextRequest& request,
                                            characters_of(prompt.echo.value_or(""))),
                           .prompt = prompt});
       answers_.back().whole.index = answers_.size() - 1;
+      if (!prompt.reading) continue;
+      answers_.back().parts.emplace(*prompt.reading, seed_of_ids(texts.back().seed, prompt.tokens));
     }
   }
 }
@@ -90,6 +104,7 @@ void TextJob::begin(std::size_t index, TextPart& part) {
   if (request_.stream) event(format_->begin(index));
   if (!answer.prompt.echo) return;
   part.text = *answer.prompt.echo;
+  if (answer.parts) part.parts = answer.parts->push(part.text, 0);
   if (request_.options.prompt_logprobs) part.tokens = echoed(answer);
 }
 
@@ -99,19 +114,30 @@ bool TextJob::take(std::size_t text, nn::Generation::Taken taken) {
   if (taken.tokens.empty() && !taken.end) return true;
   TextPart part{.index = text};
   begin(text, part);
-  const auto add = [&](Choice::Piece piece) {
+  const auto add = [&](Choice::Piece piece, std::int64_t tokens) {
     part.text += piece.text;
+    if (answer.parts) append_parts(part.parts, answer.parts->push(piece.text, tokens));
     if (!request_.options.logprobs) return;
     std::move(piece.tokens.begin(), piece.tokens.end(), std::back_inserter(part.tokens));
   };
   const std::int64_t before = answer.choice.tokens();
-  for (const nn::NewToken& token : taken.tokens) add(answer.choice.push(token));
+  for (const nn::NewToken& token : taken.tokens) {
+    if (!answer.choice.stopped()) add(answer.choice.push(token), 1);
+  }
   const bool stopped = answer.choice.stopped();
-  if (taken.end && !stopped) add(answer.choice.end());
-  if (taken.end || stopped) part.finish = stopped ? "stop" : finish_reason(*taken.end);
+  if (taken.end && !stopped) add(answer.choice.end(), 0);
   usage_.completion_tokens += answer.choice.tokens() - before;
+  if (taken.end || stopped) end(answer, stopped ? "stop" : finish_reason(*taken.end), part);
   send(std::move(part));
   return !stopped;
+}
+
+void TextJob::end(Answer& answer, std::string reason, TextPart& part) {
+  part.finish = std::move(reason);
+  if (!answer.parts) return;
+  append_parts(part.parts, answer.parts->end());
+  if (*part.finish == "stop" && answer.parts->has_called()) part.finish = "tool_calls";
+  usage_.reasoning_tokens += answer.parts->reasoning_tokens();
 }
 
 // Keeps a part for the whole answer, or sends it.
@@ -119,7 +145,8 @@ void TextJob::send(TextPart part) {
   count_logprobs(part.tokens.size());
   if (!request_.stream) return keep(std::move(part));
   const auto finish = std::exchange(part.finish, std::nullopt);
-  if (!part.text.empty() || !part.tokens.empty()) event(format_->delta(part));
+  const bool says = answers_[part.index].parts ? !part.parts.empty() : !part.text.empty();
+  if (says || !part.tokens.empty()) event(format_->delta(part));
   if (finish) event(format_->delta({.index = part.index, .finish = finish}));
 }
 
@@ -139,6 +166,7 @@ void TextJob::count_logprobs(std::size_t tokens) {
 void TextJob::keep(TextPart part) {
   TextPart& whole = answers_[part.index].whole;
   whole.text += part.text;
+  append_parts(whole.parts, std::move(part.parts));
   std::move(part.tokens.begin(), part.tokens.end(), std::back_inserter(whole.tokens));
   whole.finish = part.finish;
 }

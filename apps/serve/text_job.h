@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tapegrad/apps/serve/answer_parts.h"
 #include "tapegrad/apps/serve/api/text_request.h"
 #include "tapegrad/apps/serve/choice.h"
 #include "tapegrad/apps/serve/engine.h"
@@ -14,6 +15,7 @@ namespace tapegrad::serve {
 
 struct Usage {
   std::int64_t prompt_tokens = 0, completion_tokens = 0;
+  std::int64_t reasoning_tokens = 0;  // of completion_tokens
   std::int64_t spelled = 0;  // special tokens that messages spell, which are text; for the log
   Json json() const;
 };
@@ -35,8 +37,11 @@ class Reply {
 // A part of a text of the answer, or all of it.
 struct TextPart {
   std::size_t index = 0;  // which text of the answer
-  std::string text = {};
+  std::string text = {};  // as the model writes it
+  // The same taken apart, if TextPrompt::reading says how. What is not certain yet comes later.
+  std::vector<data::AnswerPart> parts = {};
   std::vector<ShownToken> tokens = {};  // if the request asks for their log probabilities
+  // "stop", "length", or "tool_calls" if the text ended by itself, with calls that are whole.
   std::optional<std::string> finish = {};
 };
 
@@ -63,6 +68,8 @@ struct TextPrompt {
   std::optional<std::string> echo = {};
   std::size_t unseen = 0;    // tokens at its beginning that are no part of the echo
   std::int64_t spelled = 0;  // see Usage
+  // How its texts are taken apart, the echo with them. Without it they have no parts.
+  std::optional<data::AnswerReading> reading = {};
 };
 
 // Makes the texts of a request and says them as a format does, at once or in a stream.
@@ -79,12 +86,14 @@ class TextJob : public Job {
   struct Answer {
     Choice choice;
     const TextPrompt& prompt;
+    std::optional<AnswerParts> parts = {};
     std::vector<nn::NewToken> scores = {};  // of the prompt's tokens from the second one on
     bool begun = false;
     TextPart whole = {};  // but for what has been sent
   };
 
   void begin(std::size_t index, TextPart& part);
+  void end(Answer& answer, std::string reason, TextPart& part);
   std::vector<ShownToken> echoed(const Answer& answer) const;
   void keep(TextPart part);
   void count_logprobs(std::size_t tokens);

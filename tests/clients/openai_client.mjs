@@ -71,6 +71,35 @@ for await (const event of await client.responses.create({ ...respond, stream: tr
   break; // a client that leaves
 }
 
+// Tools of responses: a call, at once and in events, and the loop to the last answer.
+const parameters = { type: "object", properties: { city: { enum: ["Kiel", "Rome"] }, days: { type: "integer", minimum: 1, maximum: 9 } }, required: ["city", "days"], additionalProperties: false };
+const weather = { type: "function", name: "weather", description: "of the next days", strict: true, parameters };
+const calling = { model, input, tools: [weather, { type: "web_search" }], tool_choice: { type: "function", name: "weather" }, seed: 4, temperature: 2 };
+const called = await client.responses.parse(calling);
+const [call] = called.output;
+assert.equal(called.output.length, 1);
+assert.equal(called.status, "completed");
+assert.ok(["Kiel", "Rome"].includes(call.parsed_arguments.city));
+const calls = client.responses.stream(calling);
+const callOrder = [];
+let snapshot;
+calls.on("event", ({ type }) => callOrder.at(-1) === type || callOrder.push(type));
+calls.on("response.function_call_arguments.delta", (event) => (snapshot = event.snapshot));
+const streamedCall = (await calls.finalResponse()).output[0];
+assert.equal(snapshot, call.arguments);
+assert.deepEqual({ ...streamedCall, id: "" }, { ...call, id: "" });
+assert.deepEqual(callOrder, [
+  "created", "in_progress", "output_item.added", "function_call_arguments.delta", "function_call_arguments.done", "output_item.done", "completed",
+].map((type) => `response.${type}`));
+const talk = [...input];
+for (const tool_choice of ["required", { type: "allowed_tools", mode: "required", tools: [{ type: "function", name: "weather" }] }, "none"]) {
+  const turn = await client.responses.parse({ ...calling, input: talk, tool_choice, parallel_tool_calls: false, max_output_tokens: tool_choice === "none" ? 20 : undefined });
+  talk.push(...turn.output);
+  const [item] = turn.output;
+  assert.equal(item.type, tool_choice === "none" ? "message" : "function_call");
+  if (item.type === "function_call") talk.push({ type: "function_call_output", call_id: item.call_id, output: `rain for ${item.parsed_arguments.days} days` });
+}
+
 // Vectors: the library asks for base64 and returns floats.
 const { data } = await client.embeddings.create({ model, input: ["once upon", "a time"] });
 for (const { embedding } of data) assert.ok(Math.abs(embedding.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5);
@@ -83,6 +112,8 @@ await refused(OpenAI.NotFoundError, "model", "model_not_found", () => client.com
 await refused(OpenAI.BadRequestError, "messages[0].content", "invalid_type", () => client.chat.completions.create({ model, messages: [{ role: "user", content: 5 }] }));
 await refused(OpenAI.BadRequestError, "previous_response_id", "unsupported_parameter", () => client.responses.create({ model, input: "a", previous_response_id: "resp_1" }));
 await refused(OpenAI.BadRequestError, "input[0].content[0].type", "invalid_value", () => client.responses.create({ model, input: [{ role: "user", content: [{ type: "input_image", image_url: "a" }] }] }));
+await refused(OpenAI.BadRequestError, "tool_choice.name", "invalid_value", () => client.responses.create({ ...calling, tool_choice: { type: "function", name: "wind" } }));
+await refused(OpenAI.BadRequestError, "input[1].call_id", "invalid_value", () => client.responses.create({ model, input: [...input, { type: "function_call_output", call_id: "a", output: "b" }] }));
 await refused(OpenAI.NotFoundError, null, "not_found", () => client.responses.retrieve("resp_1"));
 const stranger = new OpenAI({ baseURL: `${url}/v1`, apiKey: "wrong-key", maxRetries: 0 });
 await refused(OpenAI.AuthenticationError, null, "invalid_api_key", () => stranger.models.list());

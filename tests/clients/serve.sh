@@ -7,7 +7,7 @@ set -euo pipefail
 [ $# -eq 1 ] && [ -d "$1" ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/tiny_chat.sh"
-serve_tiny_chat "$1" 512 --log none
+serve_tiny_chat "$1" 2048 --log none
 read -ra clients <<<"${CLIENTS:-}"
 if "${clients[@]}" python3 -c 'import openai' 2>/dev/null; then
   "${clients[@]}" python3 - "$url" tiny-chat <"$here/openai_client.py"

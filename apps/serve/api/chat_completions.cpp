@@ -1,21 +1,59 @@
 #include "tapegrad/apps/serve/api/chat_completions.h"
 
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "tapegrad/apps/serve/api/answer_reading.h"
 #include "tapegrad/apps/serve/api/chat_request.h"
 #include "tapegrad/apps/serve/api/choices_format.h"
 
 namespace tapegrad::serve {
 namespace {
 
-// What a call must be is not held yet.
-void check_holds(const Fields& fields, const Tools& tools) {
-  if (tools.choice != ToolChoice::required && tools.choice != ToolChoice::named) return;
-  fields.refuse("tool_choice",
-                "'tool_choice' must be 'auto' or 'none': that an answer calls a function is not "
-                "supported",
-                "unsupported_parameter");
+using Kind = data::AnswerPart::Kind;
+
+// What a call begins with.
+Json call_json(const data::AnswerPart& begin) {
+  return {{"id", begin.id},
+          {"type", "function"},
+          {"function", {{"name", begin.name}, {"arguments", ""}}}};
+}
+
+// The message of an answer. Without a content there are calls alone, or no word at all.
+Json answer_message(const std::vector<data::AnswerPart>& parts) {
+  std::string content, reasoning;
+  Json calls = Json::array();
+  for (const data::AnswerPart& part : parts) {
+    if (part.kind == Kind::content) content += part.text;
+    if (part.kind == Kind::reasoning) reasoning += part.text;
+    if (part.kind == Kind::call_begin) calls.push_back(call_json(part));
+    if (part.kind == Kind::call_arguments) {
+      calls.back()["function"]["arguments"].get_ref<std::string&>() += part.text;
+    }
+  }
+  const bool null = content.empty() && !calls.empty();
+  Json message = {{"role", "assistant"},
+                  {"content", null ? Json() : Json(std::move(content))},
+                  {"refusal", nullptr}};
+  if (!reasoning.empty()) message["reasoning_content"] = std::move(reasoning);
+  if (!calls.empty()) message["tool_calls"] = std::move(calls);
+  return message;
+}
+
+// What a part adds to the message: nothing if it ends a call.
+std::optional<Json> delta_of(const data::AnswerPart& part) {
+  if (part.kind == Kind::call_end) return std::nullopt;
+  if (part.kind == Kind::content) return Json{{"content", part.text}};
+  if (part.kind == Kind::reasoning) return Json{{"reasoning_content", part.text}};
+  Json call = {{"index", part.index}};
+  if (part.kind == Kind::call_begin) {
+    call.update(call_json(part));
+  } else {
+    call["function"] = {{"arguments", part.text}};
+  }
+  return Json{{"tool_calls", Json::array({std::move(call)})}};
 }
 
 class ChatFormat : public ChoicesFormat {
@@ -29,23 +67,35 @@ class ChatFormat : public ChoicesFormat {
  private:
   Json choice(const TextPart& part) const override {
     return {{"index", part.index},
-            {"message", {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}}},
+            {"message", answer_message(part.parts)},
             {"logprobs", logprobs(part)},
-            {"finish_reason", finish(part)}};
+            {"finish_reason", part.finish ? Json(*part.finish) : Json()}};
   }
   std::optional<Json> first(std::size_t index) const override {
-    return Json{{"index", index},
-                {"delta", {{"role", "assistant"}, {"content", ""}}},
-                {"logprobs", nullptr},
-                {"finish_reason", nullptr}};
+    return piece(index, {{"role", "assistant"}, {"content", ""}});
   }
-  Json piece(const TextPart& part) const override {
-    return {{"index", part.index},
-            {"delta", part.finish ? Json::object() : Json{{"content", part.text}}},
-            {"logprobs", part.finish ? Json() : logprobs(part)},
-            {"finish_reason", finish(part)}};
+  std::vector<Json> pieces(const TextPart& part) const override {
+    std::vector<Json> list;
+    if (part.finish) {
+      list.push_back(piece(part.index, Json::object()));
+      list.back()["finish_reason"] = *part.finish;
+      return list;
+    }
+    for (const data::AnswerPart& said : part.parts) {
+      if (auto delta = delta_of(said)) list.push_back(piece(part.index, std::move(*delta)));
+    }
+    if (part.tokens.empty()) return list;
+    if (list.empty()) list.push_back(piece(part.index, {{"content", ""}}));
+    list.front()["logprobs"] = logprobs(part);
+    return list;
   }
-  static Json finish(const TextPart& part) { return part.finish ? Json(*part.finish) : Json(); }
+  static Json piece(std::size_t index, Json delta) {
+    return {{"index", index},
+            {"delta", std::move(delta)},
+            {"logprobs", nullptr},
+            {"finish_reason", nullptr}};
+  }
+  // Of all tokens, those of reasoning and of calls as well.
   Json logprobs(const TextPart& part) const {
     if (!logprobs_) return {};
     return {{"content", logprobs_of(tokenizer_, part.tokens)}, {"refusal", nullptr}};
@@ -72,12 +122,14 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
   bool echo = false;
   fields.boolean("echo", echo);
   const ChatMessages messages = read_messages(fields, asked);
-  check_holds(fields, messages.tools);
   ChatText text = chat_text(fields, asked, messages, "response_format", request);
   if (echo && !text.begun) {
     fields.refuse("echo", "'echo' needs an answer that goes on: 'continue_final_message': true");
   }
-  if (echo) text.prompt.echo = text.begun;
+  if (echo) {
+    text.prompt.echo = text.begun;
+    text.prompt.reading = answer_reading(*model.chat, messages.tools, "");
+  }
   auto format = std::make_unique<ChatFormat>(request, asked);
   std::vector<TextPrompt> prompts;
   prompts.push_back(std::move(text.prompt));

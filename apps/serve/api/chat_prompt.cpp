@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tapegrad/apps/serve/api/earlier_calls.h"
+#include "tapegrad/apps/serve/api/manner.h"
 #include "tapegrad/apps/serve/api/template_words.h"
 #include "tapegrad/data/chat/render_chat.h"
 #include "tapegrad/data/chat/tools/internal/tool_convention.h"
@@ -155,11 +156,19 @@ ChatMessages read_messages(Fields& fields, const Asked& asked) {
     places.push_back(fmt::format("messages[{}]", i));
   }
   const std::optional<data::ChatTemplate>& chat = asked.model.chat;
+  Json variables = Json::object();
+  read_effort(fields, "reasoning_effort", asked.model, variables);
+  read_manner(fields, "verbosity", "verbosity", asked.model, variables);
+  if (chat && chat->reads("enable_thinking") && fields.find("enable_thinking") != nullptr) {
+    bool thinks = true;
+    fields.boolean("enable_thinking", thinks);
+    variables["enable_thinking"] = thinks;
+  }
   return {.field = "messages",
           .list = *messages,
           .places = std::move(places),
-          .variables = Json::object(),
-          .tools = chat ? read_tools(fields, *chat) : Tools{}};
+          .variables = std::move(variables),
+          .tools = chat ? read_tools(fields, *chat, ToolForm::nested) : Tools{}};
 }
 
 ChatPrompt chat_prompt(Fields& fields, const Asked& asked, const ChatMessages& messages,

@@ -21,7 +21,7 @@ struct ChatMessages {
   // data::with_tools_for().
   Tools tools = {};
 };
-// Those of the field "messages", and the fields of tools.
+// Those of the field "messages", and the fields of tools and of the manner of an answer.
 ChatMessages read_messages(Fields& fields, const Asked& asked);
 
 // What the model is given for the messages of a request.

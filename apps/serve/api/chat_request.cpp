@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "tapegrad/apps/sample/sampling_options.h"
+#include "tapegrad/apps/serve/api/answer_reading.h"
+#include "tapegrad/apps/serve/api/held_calls.h"
 #include "tapegrad/data/chat/render_chat.h"
 
 namespace tapegrad::serve {
@@ -44,6 +46,8 @@ ChatText chat_text(Fields& fields, const Asked& asked, const ChatMessages& messa
     return data::tokens_of(chat, model.model.tokenizer);
   });
   prompt.spelled = std::ssize(chat.letters);
+  prompt.reading = answer_reading(*model.chat, messages.tools, chat.text, asked_for.begun);
+  hold_calls(fields, model, messages.tools, request, *prompt.reading);
   if (prompt.tokens.empty()) fields.refuse(messages.field, "the conversation is an empty text");
   settle_length(fields, model, std::ssize(prompt.tokens), model.context, messages.field, request);
   return {std::move(prompt), std::move(asked_for.begun)};

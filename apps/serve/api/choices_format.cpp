@@ -47,7 +47,9 @@ std::string ChoicesFormat::begin(std::size_t index) {
 }
 
 std::string ChoicesFormat::delta(const TextPart& part) {
-  return event(Json::array({piece(part)}), {});
+  std::string events;
+  for (Json& piece : pieces(part)) events += event(Json::array({std::move(piece)}), {});
+  return events;
 }
 
 std::string ChoicesFormat::end(const Usage& usage) {

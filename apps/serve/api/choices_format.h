@@ -27,9 +27,9 @@ class ChoicesFormat : public TextFormat {
 
  protected:
   virtual Json choice(const TextPart& whole) const = 0;
-  // In an event: what a text begins with, if it does; a part.
+  // In events: what a text begins with, if it does; a part, an event for each element.
   virtual std::optional<Json> first(std::size_t index) const = 0;
-  virtual Json piece(const TextPart& part) const = 0;
+  virtual std::vector<Json> pieces(const TextPart& part) const = 0;
 
  private:
   Json head(const char* object) const;

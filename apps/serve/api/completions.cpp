@@ -27,7 +27,7 @@ class CompletionFormat : public ChoicesFormat {
             {"finish_reason", part.finish ? Json(*part.finish) : Json()}};
   }
   std::optional<Json> first(std::size_t) const override { return std::nullopt; }
-  Json piece(const TextPart& part) const override { return choice(part); }
+  std::vector<Json> pieces(const TextPart& part) const override { return {choice(part)}; }
   std::string text_of(std::int32_t token) const {
     return legacy_token(tokenizer_.token_bytes(token));
   }

@@ -1,6 +1,5 @@
 #include "tapegrad/apps/serve/api/earlier_calls.h"
 
-#include <cstddef>
 #include <utility>
 
 #include "tapegrad/apps/serve/api/template_words.h"
@@ -8,20 +7,6 @@
 
 namespace tapegrad::serve {
 namespace {
-
-bool is_object_text(const Json& arguments) {
-  if (arguments.is_object()) return true;
-  if (!arguments.is_string()) return false;
-  const std::string& text = arguments.get_ref<const std::string&>();
-  if (text.empty()) return true;  // of a call without arguments, as some clients write them
-  try {
-    return parse_json<Json>(text, data::kMostArgumentDepth).is_object();
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-constexpr std::size_t kMostCalls = 1024;  // of a message
 
 // What a template names is not ignored.
 void end_with(Fields& fields, const data::ChatTemplate& chat) {
@@ -32,6 +17,18 @@ void end_with(Fields& fields, const data::ChatTemplate& chat) {
 }
 
 }  // namespace
+
+bool is_object_text(const Json& arguments) {
+  if (arguments.is_object()) return true;
+  if (!arguments.is_string()) return false;
+  const std::string& text = arguments.get_ref<const std::string&>();
+  if (text.empty()) return true;
+  try {
+    return parse_json<Json>(text, data::kMostArgumentDepth).is_object();
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 void EarlierCalls::read(Fields& message, std::string_view role) {
   if (const Json* calls = message.find("tool_calls")) {

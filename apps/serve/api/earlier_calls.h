@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <string_view>
@@ -8,6 +9,11 @@
 #include "tapegrad/data/chat/chat_template.h"
 
 namespace tapegrad::serve {
+
+constexpr std::size_t kMostCalls = 1024;  // of a message
+// True of an object, and of the text of one: "" is that of a call without arguments, too, as some
+// clients write it.
+bool is_object_text(const Json& arguments);
 
 // Checks the calls of a conversation's answers, and that each result is of a call before it.
 class EarlierCalls {

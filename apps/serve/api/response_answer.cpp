@@ -12,13 +12,14 @@ Json response_usage(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens},
           {"input_tokens_details", {{"cached_tokens", 0}, {"cache_write_tokens", 0}}},
           {"output_tokens", usage.completion_tokens},
-          {"output_tokens_details", {{"reasoning_tokens", 0}}},
+          {"output_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
 }
 
 }  // namespace
 
-ResponseAnswer::ResponseAnswer(const TextRequest& request, const Asked& asked, Json echo)
+ResponseAnswer::ResponseAnswer(const TextRequest& request, const Asked& asked, Json echo,
+                               const Tools& tools)
     : tokenizer_(asked.model.model.tokenizer),
       logprobs_(request.options.logprobs),
       head_{{"id", "resp_" + asked.id},
@@ -30,7 +31,11 @@ ResponseAnswer::ResponseAnswer(const TextRequest& request, const Asked& asked, J
       echo_(std::move(echo)),
       output_(asked.id, request.stream
                             ? [this](const char* type, const Json& json) { event(type, json); }
-                            : ResponseOutput::Emit()) {}
+                            : ResponseOutput::Emit()) {
+  for (const FunctionTool& function : tools.functions) {
+    if (!function.space.empty()) spaces_.emplace(function.name, function.space);
+  }
+}
 
 Json ResponseAnswer::whole(const std::vector<TextPart>& texts, const Usage& usage) {
   add(texts.front());
@@ -64,12 +69,45 @@ std::string ResponseAnswer::fail(const Refusal& why, const Usage& usage) {
 }
 
 void ResponseAnswer::add(const TextPart& part) {
-  if (!part.text.empty() || !part.tokens.empty()) {
-    output_.add_text(part.text, logprobs_ ? logprobs_of(tokenizer_, part.tokens) : Json::array());
-  }
+  if (logprobs_) tokens_.insert(tokens_.end(), part.tokens.begin(), part.tokens.end());
+  for (const data::AnswerPart& one : part.parts) add_part(one);
   if (!part.finish) return;
+  if (begins_ && !tokens_.empty()) output_.add_text("", logprobs_until(INT64_MAX));
   complete_ = *part.finish != "length";
   output_.end(complete_);
+}
+
+void ResponseAnswer::add_part(const data::AnswerPart& part) {
+  using Kind = data::AnswerPart::Kind;
+  begins_ = begins_ && part.kind == Kind::content;
+  if (part.kind == Kind::content) {
+    characters_ += characters_of(part.text);
+    output_.add_text(part.text, begins_ ? logprobs_until(characters_) : Json::array());
+  } else if (part.kind == Kind::reasoning) {
+    output_.add_reasoning(part.text);
+  } else if (part.kind == Kind::call_begin) {
+    Json call = {{"call_id", part.id}, {"name", part.name}};
+    if (const auto space = spaces_.find(part.name); space != spaces_.end()) {
+      call["namespace"] = space->second;
+      call["name"] = part.name.substr(called_name(space->second, "").size());
+    }
+    output_.begin_call(call);
+  } else if (part.kind == Kind::call_arguments) {
+    output_.add_arguments(part.text);
+  } else {
+    output_.end_item(true);
+  }
+}
+
+// Of the tokens of the message that the answer begins with. The text of others, behind reasoning,
+// say, has no known place among all tokens.
+Json ResponseAnswer::logprobs_until(std::int64_t character) {
+  std::vector<ShownToken> shown;
+  while (!tokens_.empty() && tokens_.front().offset < character) {
+    shown.push_back(std::move(tokens_.front()));
+    tokens_.pop_front();
+  }
+  return logprobs_of(tokenizer_, shown);
 }
 
 Json ResponseAnswer::response(std::string_view status, const std::optional<Usage>& usage) const {

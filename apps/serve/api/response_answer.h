@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,14 +10,15 @@
 
 #include "tapegrad/apps/serve/api/completions.h"
 #include "tapegrad/apps/serve/api/response_output.h"
+#include "tapegrad/apps/serve/api/tools.h"
 
 namespace tapegrad::serve {
 
 // The object "response" of OpenAI's interface: at once, or as events whose last one has all of it.
 class ResponseAnswer : public TextFormat {
  public:
-  // `echo`: members that say what the request has said.
-  ResponseAnswer(const TextRequest& request, const Asked& asked, Json echo);
+  // `echo`: members that say what the request has said. `tools`: that may be called.
+  ResponseAnswer(const TextRequest& request, const Asked& asked, Json echo, const Tools& tools);
 
   Json whole(const std::vector<TextPart>& texts, const Usage& usage) override;
   std::string begin(std::size_t index) override;
@@ -26,6 +29,8 @@ class ResponseAnswer : public TextFormat {
 
  private:
   void add(const TextPart& part);
+  void add_part(const data::AnswerPart& part);
+  Json logprobs_until(std::int64_t character);
   const char* status() const { return complete_ ? "completed" : "incomplete"; }
   Json response(std::string_view status, const std::optional<Usage>& usage) const;
   void event(const char* type, const Json& members);
@@ -33,8 +38,12 @@ class ResponseAnswer : public TextFormat {
   const data::Tokenizer& tokenizer_;
   const bool logprobs_;
   const Json head_, echo_;
+  std::map<std::string, std::string> spaces_ = {};  // of functions that have one
   ResponseOutput output_;
-  std::string events_;  // that nobody has taken yet
+  std::deque<ShownToken> tokens_ = {};  // that belong to no item yet
+  std::int64_t characters_ = 0;         // of the message that the answer begins with
+  bool begins_ = true;                  // there is nothing but that message
+  std::string events_;                  // that nobody has taken yet
   std::int64_t next_number_ = 0;
   bool complete_ = true;
 };

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "tapegrad/apps/serve/api/earlier_calls.h"
+
 namespace tapegrad::serve {
 namespace {
 
@@ -18,7 +20,8 @@ std::string text_of(Fields& fields, std::string_view name) {
 // A part of a content, whose text has the name of what it is.
 std::string text_of_part(Fields part) {
   std::string type;
-  part.choice("type", type, {"input_text", "output_text", "text", "refusal", "reasoning_text"});
+  part.choice("type", type,
+              {"input_text", "output_text", "text", "refusal", "reasoning_text", "summary_text"});
   if (type.empty()) part.refuse_missing("type");
   std::string text = text_of(part, type == "refusal" ? "refusal" : "text");
   part.end();
@@ -91,9 +94,23 @@ class InputReader {
     if (!calls_.insert(id).second) {
       item.refuse("call_id", fmt::format("'{}' is that of another call", item.path_of("call_id")));
     }
-    Json function = {{"name", text_of(item, "name")}, {"arguments", text_of(item, "arguments")}};
-    answer(place)["tool_calls"].push_back(
-        {{"id", id}, {"type", "function"}, {"function", std::move(function)}});
+    const std::string name = text_of(item, "name"), arguments = text_of(item, "arguments");
+    std::string space;
+    item.text("namespace", space);
+    if (name.empty()) item.refuse_missing("name");
+    if (!is_object_text(arguments)) {
+      item.refuse("arguments",
+                  fmt::format("'{}' must be the text of a JSON object", item.path_of("arguments")));
+    }
+    Json& made = answer(place)["tool_calls"];
+    if (made.size() == kMostCalls) {
+      item.refuse("call_id", fmt::format("'{}' is that of one more call than the {} that an answer "
+                                         "may have",
+                                         item.path_of("call_id"), kMostCalls));
+    }
+    made.push_back({{"id", id},
+                    {"type", "function"},
+                    {"function", {{"name", called_name(space, name)}, {"arguments", arguments}}}});
   }
   void output(Fields& item, const std::string& place) {
     const std::string id = text_of(item, "call_id");
@@ -104,11 +121,14 @@ class InputReader {
     add({{"role", "tool"}, {"tool_call_id", id}, {"content", content_of_item(item, "output")}},
         place);
   }
-  // The summary is one of what is here.
+  // Where there is no content, a summary stands for it.
   void reasoning(Fields& item, const std::string& place) {
-    item.find("summary");
-    if (item.find("content") == nullptr) return;
-    const std::string text = content_of_item(item, "content");
+    std::string text;
+    for (const char* name : {"content", "summary"}) {
+      if (item.find(name) == nullptr) continue;
+      std::string said = content_of_item(item, name);
+      if (text.empty()) text = std::move(said);
+    }
     if (!text.empty()) {
       add({{"role", "assistant"}, {"content", ""}, {"reasoning_content", text}}, place);
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tapegrad/apps/serve/api/chat_request.h"
+#include "tapegrad/apps/serve/api/manner.h"
 #include "tapegrad/apps/serve/api/response_answer.h"
 #include "tapegrad/apps/serve/api/response_format.h"
 #include "tapegrad/apps/serve/api/response_input.h"
@@ -22,27 +23,14 @@ Json echoed(Fields& fields, std::string_view name, Json otherwise) {
   return found == nullptr || json_text(*found).size() > kMostEchoed ? otherwise : *found;
 }
 
-// How much a model says, and thinks: a variable of templates that know of it.
-Json read_manner(Fields& fields, std::string_view name, std::string_view variable,
-                 const ServedModel& model, Json& variables) {
-  std::string value;
-  if (!fields.text(name, value)) return nullptr;
-  if (model.chat && model.chat->reads(variable)) {
-    variables[std::string(variable)] = value;
-  } else if (value != "medium" && value != "none") {
-    fields.ignore(
-        name, fmt::format("'{}' is nothing that the model's template reads", fields.path_of(name)));
-  }
-  return echoed(fields, name, nullptr);
-}
-
 Json read_text(Fields& fields, const ServedModel& model, TextRequest& request, Json& variables) {
   Json format = {{"type", "text"}}, verbosity;
   if (const Json* found = fields.find("text")) {
     Fields text = fields.inside(*found, kInTextOfResponse, "text");
     read_text_format(text, model, request.options);
     format = echoed(text, "format", format);
-    verbosity = read_manner(text, "verbosity", "verbosity", model, variables);
+    read_manner(text, "verbosity", "verbosity", model, variables);
+    verbosity = echoed(text, "verbosity", nullptr);
     text.end();
   }
   return {{"format", format}, {"verbosity", verbosity.is_null() ? "medium" : verbosity}};
@@ -52,7 +40,8 @@ Json read_reasoning(Fields& fields, const ServedModel& model, Json& variables) {
   Json effort;
   if (const Json* found = fields.find("reasoning")) {
     Fields reasoning = fields.inside(*found, kInReasoning, "reasoning");
-    effort = read_manner(reasoning, "effort", "reasoning_effort", model, variables);
+    read_effort(reasoning, "effort", model, variables);
+    effort = echoed(reasoning, "effort", nullptr);
     reasoning.end();
   }
   return {{"effort", effort}, {"summary", nullptr}};
@@ -68,23 +57,6 @@ void read_include(Fields& fields, nn::GenerateOptions& options) {
   for (const Json& one : *include) {
     if (!one.is_string()) fields.refuse_type("include", "a list of texts");
     options.logprobs = options.logprobs || one == "message.output_text.logprobs";
-  }
-}
-
-// The model is told of no tools: each kind of them is named as ignored.
-void leave_out_tools(Fields& fields) {
-  const Json* tools = fields.find("tools");
-  if (tools == nullptr) return;
-  if (!tools->is_array()) fields.refuse_type("tools", "a list of tools");
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    const std::string place = fmt::format("tools[{}]", i);
-    Fields tool = fields.inside((*tools)[i], kInTool, place);
-    std::string type;
-    if (!tool.text("type", type) || type.empty()) {
-      tool.refuse_missing("type");
-    }
-    tool.ignore(type, fmt::format("'{}' is a tool of the type '{}', which the model is not told of",
-                                  place, type));
   }
 }
 
@@ -105,7 +77,7 @@ std::unique_ptr<Job> responses(const Json& body, const Asked& asked) {
   read_include(fields, request.options);
   std::string truncation = "disabled";  // "auto", too, of what fits; all else is refused
   fields.choice("truncation", truncation, {"auto", "disabled"});
-  leave_out_tools(fields);
+  const Tools tools = model.chat ? read_tools(fields, *model.chat, ToolForm::flat) : Tools{};
   Json variables = Json::object();
   const Json text = read_text(fields, model, request, variables);
   const Json reasoning = read_reasoning(fields, model, variables);
@@ -131,9 +103,9 @@ std::unique_ptr<Job> responses(const Json& body, const Asked& asked) {
                              .list = input.messages,
                              .places = input.places,
                              .variables = variables,
-                             .tools = {}},
+                             .tools = tools},
                             "text.format", request);
-  auto answer = std::make_unique<ResponseAnswer>(request, asked, std::move(echo));
+  auto answer = std::make_unique<ResponseAnswer>(request, asked, std::move(echo), tools);
   std::vector<TextPrompt> prompts;
   prompts.push_back(std::move(chat.prompt));
   return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(answer),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -31,6 +32,12 @@ void read_function_type(Fields& fields) {
                             fields.path_of("type"), type));
 }
 
+void leave_out(const Fields& tool, const std::string& type) {
+  const std::string path = tool.path_of("");
+  tool.ignore(type, fmt::format("'{}' is a tool of the type '{}', which the model is not told of",
+                                path.substr(0, path.size() - 1), type));
+}
+
 std::string function_name(Fields& function) {
   std::string name;
   if (!function.text("name", name)) function.refuse_missing("name");
@@ -45,17 +52,6 @@ std::string function_name(Fields& function) {
                                         "'_', '-' and '.'",
                                         function.path_of("name"), kMostToolName));
   }
-  return name;
-}
-
-// {"type": "function", "function": {"name": …}}
-std::string named_function(Fields fields) {
-  read_function_type(fields);
-  Fields function =
-      fields.inside(object_at(fields, "function"), kInTool, fields.path_of("function"));
-  std::string name = function_name(function);
-  function.end();
-  fields.end();
   return name;
 }
 
@@ -89,80 +85,170 @@ Json shown_members(Fields& fields, const Json& object, const data::ChatTemplate&
   return shown;
 }
 
-struct ReadTool {
-  FunctionTool function;
-  Json shown;
+// Reads what a request says of tools, in one form.
+class ToolReader {
+ public:
+  struct Tool {
+    FunctionTool function;
+    Json shown;
+  };
+
+  ToolReader(const data::ChatTemplate& chat, ToolForm form)
+      : chat_(chat), flat_(form == ToolForm::flat) {}
+
+  void read_list(Fields& fields) {
+    for_each(fields, "tools", [&](Fields tool, const Json& json) {
+      flat_ ? read_flat(std::move(tool), json) : read_nested(std::move(tool), json);
+    });
+  }
+  // `name`: of the function that must be called. What must not be called is no tool any more.
+  ToolChoice read_choice(Fields& fields, std::string& name);
+  std::vector<Tool>& tools() { return tools_; }
+
+ private:
+  template <class Read>
+  static void for_each(Fields& fields, std::string_view name, Read read) {
+    const Json* list = fields.find(name);
+    if (list == nullptr) return;
+    if (!list->is_array()) fields.refuse_type(name, "a list of tools");
+    if (list->size() > kMostTools) {
+      fields.refuse(name, fmt::format("'{}' has {} tools, and {} are the most",
+                                      fields.path_of(name), list->size(), kMostTools));
+    }
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      read(fields.inside((*list)[i], kInTool, fields.path_of(fmt::format("{}[{}]", name, i))),
+           (*list)[i]);
+    }
+  }
+  void read_nested(Fields tool, const Json& json);
+  void read_flat(Fields tool, const Json& json);
+  void read_group(Fields group);
+  void add(Fields& function, const Json& json, const std::string& space, Json shown);
+  std::string named_function(Fields fields) const;
+  void want_group(Fields group, std::set<std::string>& wanted) const;
+  ToolChoice read_allowed(Fields allowed);
+  bool has(const std::string& name) const {
+    return std::ranges::any_of(tools_,
+                               [&](const Tool& tool) { return tool.function.name == name; });
+  }
+
+  const data::ChatTemplate& chat_;
+  const bool flat_;
+  std::vector<Tool> tools_ = {};
+  std::set<std::string> names_ = {};
 };
 
-ReadTool read_tool(Fields fields, const Json& tool, const data::ChatTemplate& chat) {
-  read_function_type(fields);
-  const Json& member = object_at(fields, "function");
-  Fields function = fields.inside(member, kInTool, fields.path_of("function"));
-  FunctionTool made{.name = function_name(function), .parameters = {}};
+void ToolReader::read_nested(Fields tool, const Json& json) {
+  read_function_type(tool);
+  const Json& member = object_at(tool, "function");
+  Fields function = tool.inside(member, kInTool, tool.path_of("function"));
+  add(function, member, "", shown_members(tool, json, chat_, {"type", "function"}));
+  tool.end();
+}
+
+void ToolReader::read_flat(Fields tool, const Json& json) {
+  std::string type;
+  if (!tool.text("type", type) || type.empty()) tool.refuse_missing("type");
+  if (type == "namespace") return read_group(std::move(tool));
+  if (type != "function") return leave_out(tool, type);
+  add(tool, json, "", {{"type", "function"}});
+}
+
+// {"type": "namespace", "name": …, "tools": […]}
+void ToolReader::read_group(Fields group) {
+  const std::string space = function_name(group);
+  for_each(group, "tools", [&](Fields tool, const Json& json) {
+    std::string type;
+    if (!tool.text("type", type) || type.empty()) tool.refuse_missing("type");
+    if (type != "function") return leave_out(tool, type);
+    add(tool, json, space, {{"type", "function"}});
+  });
+  group.end();
+}
+
+// A function by its own members, and what a template sees around it.
+void ToolReader::add(Fields& function, const Json& json, const std::string& space, Json shown) {
+  FunctionTool made{
+      .name = called_name(space, function_name(function)), .parameters = {}, .space = space};
   std::string description;
   function.text("description", description);
   function.boolean("strict", made.strict);
   const Json parameters = parameters_of(function);
   made.parameters = json_text(parameters);
-  Json shown = shown_members(fields, tool, chat, {"type", "function"});
-  shown["function"] = shown_members(function, member, chat, {"name", "description", "parameters"});
-  shown["function"]["parameters"] = parameters;
+  made.field = function.path_of("parameters");
+  Json members = shown_members(function, json, chat_, {"name", "description", "parameters"});
+  if (flat_) members.erase("type");
+  members["name"] = made.name;
+  members["parameters"] = parameters;
+  shown["function"] = std::move(members);
+  function.end();
+  if (!names_.insert(made.name).second) {
+    function.refuse("name", fmt::format("'{}' is '{}', as that of a tool before it",
+                                        function.path_of("name"), made.name));
+  }
+  if (tools_.size() == kMostTools) {
+    function.refuse("name", fmt::format("'{}' is that of one more tool than the {} that may be",
+                                        function.path_of("name"), kMostTools));
+  }
+  tools_.push_back({std::move(made), std::move(shown)});
+}
+
+// {"type": "function", "function": {"name": …}}, or flat {"type": "function", "name": …}
+std::string ToolReader::named_function(Fields fields) const {
+  read_function_type(fields);
+  std::optional<Fields> inner;
+  if (!flat_) {
+    inner.emplace(
+        fields.inside(object_at(fields, "function"), kInTool, fields.path_of("function")));
+  }
+  Fields& function = inner ? *inner : fields;
+  std::string space;
+  if (flat_) fields.text("namespace", space);
+  std::string name = called_name(space, function_name(function));
+  if (!has(name)) {
+    function.refuse("name",
+                    fmt::format("'{}': no tool has the name '{}'", function.path_of("name"), name));
+  }
   function.end();
   fields.end();
-  return {std::move(made), std::move(shown)};
+  return name;
 }
 
-std::vector<ReadTool> read_list(Fields& fields, const data::ChatTemplate& chat) {
-  const Json* list = fields.find("tools");
-  if (list == nullptr) return {};
-  if (!list->is_array()) fields.refuse_type("tools", "a list of tools");
-  if (list->size() > kMostTools) {
-    fields.refuse("tools", fmt::format("'tools' has {} tools, and {} are the most", list->size(),
-                                       kMostTools));
+// {"type": "namespace", "name": …}
+void ToolReader::want_group(Fields group, std::set<std::string>& wanted) const {
+  const std::string space = function_name(group);
+  bool any = false;
+  for (const Tool& tool : tools_) {
+    if (tool.function.space != space) continue;
+    wanted.insert(tool.function.name);
+    any = true;
   }
-  std::vector<ReadTool> made;
-  std::set<std::string> known;
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const std::string path = fmt::format("tools[{}]", i);
-    made.push_back(read_tool(fields.inside((*list)[i], kInTool, path), (*list)[i], chat));
-    const std::string& name = made.back().function.name;
-    if (!known.insert(name).second) {
-      const std::string field = path + ".function.name";
-      fields.refuse(field, fmt::format("'{}' is '{}', as that of a tool before it", field, name));
-    }
+  if (!any) {
+    group.refuse("name", fmt::format("'{}': no tool is in the namespace '{}'",
+                                     group.path_of("name"), space));
   }
-  return made;
+  group.end();
 }
 
-bool has(const std::vector<ReadTool>& tools, const std::string& name) {
-  return std::ranges::any_of(tools,
-                             [&](const ReadTool& tool) { return tool.function.name == name; });
-}
-
-// {"mode": "auto", "tools": [{"type": "function", "function": {"name": …}}, …]}: all other tools
-// are not there.
-ToolChoice read_allowed(Fields allowed, std::vector<ReadTool>& tools) {
+// {"mode": "auto", "tools": [{"type": "function", …}, …]}: all other tools are not there.
+ToolChoice ToolReader::read_allowed(Fields allowed) {
   std::string mode = "auto";
   allowed.choice("mode", mode, {"auto", "required"});
-  const Json* list = allowed.find("tools");
-  if (list == nullptr || !list->is_array()) allowed.refuse_type("tools", "a list of tools");
+  if (allowed.find("tools") == nullptr) allowed.refuse_type("tools", "a list of tools");
   std::set<std::string> wanted;
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const std::string path = fmt::format("tools[{}]", i);
-    const std::string name =
-        named_function(allowed.inside((*list)[i], kInTool, allowed.path_of(path)));
-    if (!has(tools, name)) {
-      allowed.refuse(path,
-                     fmt::format("'{}': no tool has the name '{}'", allowed.path_of(path), name));
-    }
-    wanted.insert(name);
-  }
+  for_each(allowed, "tools", [&](Fields tool, const Json&) {
+    std::string type;
+    const bool is_other = flat_ && tool.text("type", type) && type != "function";
+    if (is_other && type == "namespace") return want_group(std::move(tool), wanted);
+    if (is_other) return leave_out(tool, type);
+    wanted.insert(named_function(std::move(tool)));
+  });
   allowed.end();
-  std::erase_if(tools, [&](const ReadTool& tool) { return !wanted.contains(tool.function.name); });
+  std::erase_if(tools_, [&](const Tool& tool) { return !wanted.contains(tool.function.name); });
   return mode == "required" ? ToolChoice::required : ToolChoice::automatic;
 }
 
-ToolChoice read_choice(Fields& fields, std::vector<ReadTool>& tools, std::string& name) {
+ToolChoice ToolReader::read_choice(Fields& fields, std::string& name) {
   constexpr std::string_view kField = "tool_choice";
   const Json* found = fields.find(kField);
   if (found == nullptr) return ToolChoice::automatic;
@@ -174,34 +260,36 @@ ToolChoice read_choice(Fields& fields, std::vector<ReadTool>& tools, std::string
   }
   if (!found->is_object()) fields.refuse_type(kField, "a text or an object");
   Fields inner = fields.inside(*found, kInTool, std::string(kField));
-  if (found->value("type", Json()) == "allowed_tools") {
-    inner.find("type");
-    const Json& allowed = object_at(inner, "allowed_tools");
-    inner.end();
-    return read_allowed(inner.inside(allowed, kInTool, inner.path_of("allowed_tools")), tools);
+  if (found->value("type", Json()) != "allowed_tools") {
+    name = named_function(std::move(inner));
+    return ToolChoice::named;
   }
-  name = named_function(std::move(inner));
-  if (!has(tools, name)) {
-    fields.refuse("tool_choice.function.name",
-                  fmt::format("'tool_choice.function.name': no tool has the name '{}'", name));
-  }
-  return ToolChoice::named;
+  inner.find("type");
+  if (flat_) return read_allowed(std::move(inner));
+  const Json& allowed = object_at(inner, "allowed_tools");
+  inner.end();
+  return read_allowed(inner.inside(allowed, kInTool, inner.path_of("allowed_tools")));
 }
 
 }  // namespace
 
-Tools read_tools(Fields& fields, const data::ChatTemplate& chat) {
-  std::vector<ReadTool> list = read_list(fields, chat);
+std::string called_name(const std::string& space, const std::string& name) {
+  return space.empty() ? name : space + "__" + name;
+}
+
+Tools read_tools(Fields& fields, const data::ChatTemplate& chat, ToolForm form) {
+  ToolReader reader(chat, form);
+  reader.read_list(fields);
   Tools tools;
   fields.boolean("parallel_tool_calls", tools.parallel);
-  tools.choice = read_choice(fields, list, tools.name);
-  if (tools.choice == ToolChoice::required && list.empty()) {
-    fields.refuse("tool_choice", "'tool_choice' is 'required', and there are no 'tools'");
+  tools.choice = reader.read_choice(fields, tools.name);
+  if (tools.choice == ToolChoice::required && reader.tools().empty()) {
+    fields.refuse("tool_choice", "'tool_choice' is 'required', and 'tools' has no function");
   }
-  if (list.empty()) tools.choice = ToolChoice::none;
+  if (reader.tools().empty()) tools.choice = ToolChoice::none;
   if (tools.choice == ToolChoice::none) return tools;
   Json shown = Json::array();
-  for (ReadTool& tool : list) {
+  for (ToolReader::Tool& tool : reader.tools()) {
     tools.functions.push_back(std::move(tool.function));
     shown.push_back(std::move(tool.shown));
   }

@@ -196,7 +196,7 @@ async function writeAfter(index) {
   } finally {
     writing = null;
     const isLast = conversation.messages.at(-1) === message; // unless it was removed
-    if (isLast && message.text === "" && message.finish !== "stop") conversation.messages.pop();
+    if (isLast && message.text === "" && !message.tokens?.length && message.finish !== "stop") conversation.messages.pop();
     store();
     if (current === conversation) drawMessages();
     showButtons();

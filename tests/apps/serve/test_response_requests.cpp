@@ -86,9 +86,16 @@ TEST_CASE("the items of a response's input are the messages of a chat", "[serve]
     {"type":"function_call_output","call_id":"c","output":"sun"}])");
   CHECK(answer({{"instructions", "You talk."}, {"input", items}}) ==
         answer_to_text("[system]You talk.\n\nbe brief\n\nand kind\n[user]weather?\n"
-                       "[assistant]<hm>I look(look a {})(see b {\"x\":1})\n[tool]rain@a\n"
+                       "[assistant]<hm>I look(look a {})(see b {'x': 1})\n[tool]rain@a\n"
                        "[tool]wind@b\n[system]soon\n[assistant]<so>(look c {})\n[tool]sun@c\n"));
   CHECK(answer({{"input", "weather?"}}) == answer_to_text("[user]weather?\n"));
+  // A summary is what is left of reasoning where its text is not there.
+  CHECK(answer({{"input",
+                 {{{"role", "user"}, {"content", "a"}},
+                  {{"type", "reasoning"},
+                   {"id", "rs"},
+                   {"summary", {{{"type", "summary_text"}, {"text", "so"}}}}}}}}) ==
+        answer_to_text("[user]a\n[assistant]<so>\n"));
   // Reasoning that nothing here can read is not the model's.
   CHECK(answer({{"input",
                  {{{"role", "user"}, {"content", "a"}},
@@ -130,21 +137,6 @@ TEST_CASE("verbosity and effort are variables of a template that reads them", "[
   CHECK(ignored(server(), {{"reasoning", {{"effort", "medium"}}}}).empty());
 }
 
-TEST_CASE("tools of a response are left out, and each kind of them is named", "[serve]") {
-  const Fields tools = Fields::parse(
-      R"([{"type":"function","name":"f","parameters":{}},{"type":"function","name":"g"},
-          {"type":"web_search","external_web_access":false},{"type":"namespace","tools":[]}])");
-  CHECK(ignored(server(), {{"tools", tools}, {"tool_choice", "auto"}}) ==
-        "tools[0].function, tools[2].web_search, tools[3].namespace");
-  CHECK(ignored(server(), {{"tools", tools}, {"tool_choice", "none"}}) ==
-        "tools[0].function, tools[2].web_search, tools[3].namespace");
-  const RunningServer strict({"--strict"});
-  const Fields error = error_of(strict, {{"input", "a"}, {"tools", tools}});
-  CHECK(error["param"] == "tools[0].function");
-  CHECK(error["message"] ==
-        "'tools[0]' is a tool of the type 'function', which the model is not told of");
-}
-
 TEST_CASE("what changes nothing of a response is taken without a word", "[serve]") {
   const char* taken[] = {
       R"({"store":true,"include":["reasoning.encrypted_content"],"prompt_cache_key":"k",
@@ -154,6 +146,10 @@ TEST_CASE("what changes nothing of a response is taken without a word", "[serve]
           "truncation":"disabled","text":{"verbosity":"medium","format":{"type":"text"}}})",
       R"({"stream":true,"stream_options":{"include_obfuscation":false},"n":1,"top_logprobs":0,
           "reasoning":{"effort":null,"summary":"detailed","generate_summary":null}})",
+      R"({"input":[{"role":"user","content":"a"},
+                   {"type":"function_call","call_id":"a","name":"f","arguments":"{}",
+                    "parsed_arguments":{}},
+                   {"role":"assistant","content":[{"type":"output_text","text":"a","parsed":1}]}]})",
   };
   for (const char* more : taken) {
     CAPTURE(more);
@@ -192,13 +188,27 @@ TEST_CASE("what a response must not have is refused by its place", "[serve]") {
        "missing_required_parameter"},
       {R"({"input":[{"type":"function_call","call_id":"a","name":"f","arguments":{}}]})",
        "input[0].arguments", "invalid_type"},
+      {R"({"input":[{"type":"function_call","call_id":"a","name":"","arguments":"{}"}]})",
+       "input[0].name", "missing_required_parameter"},
+      {R"({"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"[1]"}]})",
+       "input[0].arguments", "invalid_value"},
+      {R"({"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{\"b\""}]})",
+       "input[0].arguments", "invalid_value"},
+      {R"({"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}",
+                     "namespace":5}]})",
+       "input[0].namespace", "invalid_type"},
       {R"({"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
                     {"type":"function_call","call_id":"a","name":"f","arguments":"{}"}]})",
        "input[1].call_id", "invalid_value"},
       {R"({"input":[{"type":"function_call_output","call_id":"a","output":"x"}]})",
        "input[0].call_id", "invalid_value"},
-      {R"({"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}]})", "input",
-       "template_error"},
+      {R"({"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
+                    {"type":"function_call_output","call_id":"a","output":5}]})",
+       "input[1].output", "invalid_type"},
+      {R"({"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
+                    {"type":"function_call_output","call_id":"a",
+                     "output":[{"type":"input_image"}]}]})",
+       "input[1].output[0].type", "invalid_value"},
       {R"({"input":[{"type":"reasoning","summary":[]}]})", "input", "invalid_value"},
       {R"({"input":"a","instructions":5})", "instructions", "invalid_type"},
       {R"({"input":"a","previous_response_id":"resp_1"})", "previous_response_id",
@@ -209,12 +219,6 @@ TEST_CASE("what a response must not have is refused by its place", "[serve]") {
       {R"({"input":"a","n":2})", "n", "unsupported_parameter"},
       {R"({"input":"a","messages":[{}]})", "messages", "unsupported_parameter"},
       {R"({"input":"a","response_format":{"type":"json_object"}})", "response_format",
-       "unsupported_parameter"},
-      {R"({"input":"a","tools":{}})", "tools", "invalid_type"},
-      {R"({"input":"a","tools":[5]})", "tools[0]", "invalid_type"},
-      {R"({"input":"a","tools":[{}]})", "tools[0].type", "missing_required_parameter"},
-      {R"({"input":"a","tool_choice":"required"})", "tool_choice", "unsupported_parameter"},
-      {R"({"input":"a","tool_choice":{"type":"function","name":"f"}})", "tool_choice",
        "unsupported_parameter"},
       {R"({"input":"a","text":5})", "text", "invalid_type"},
       {R"({"input":"a","text":{"format":{}}})", "text.format.type", "missing_required_parameter"},

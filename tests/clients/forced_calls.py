@@ -1,0 +1,56 @@
+"""Stands between a client and `tapegrad serve`, and makes a model of random weights call what the client's test needs.
+
+usage: forced_calls.py URL CALL...      a CALL is JSON: {"name", "namespace" if it has one, "arguments"}
+
+The first request for a response must call the first one, with these arguments alone: its tool_choice and the function's
+schema are replaced. All after the last one must call nothing. Prints its own URL.
+"""
+
+import json
+import sys
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+url = sys.argv[1]
+calls = [json.loads(text) for text in sys.argv[2:]]
+
+
+def force(body, call):
+    for tool in body["tools"]:
+        of_group = tool["type"] == "namespace" and tool["name"] == call.get("namespace")
+        for function in tool["tools"] if of_group else [tool] if "namespace" not in call else []:
+            if function.get("name") == call["name"]:
+                properties = {name: {"const": value} for name, value in call["arguments"].items()}
+                function["parameters"] = {"type": "object", "properties": properties, "required": list(properties),
+                                          "additionalProperties": False}
+    name = "__".join(call[key] for key in ("namespace", "name") if key in call)
+    body["tool_choice"] = {"type": "function", "name": name}
+    body["parallel_tool_calls"] = False
+
+
+class Between(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if calls:
+            force(body, calls.pop(0))
+        else:
+            body["tool_choice"] = "none"
+        headers = {name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers}
+        request = urllib.request.Request(url + self.path, json.dumps(body).encode(), headers)
+        try:
+            answer = urllib.request.urlopen(request)
+        except urllib.error.HTTPError as error:
+            answer = error
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.headers["Content-Type"])
+        self.end_headers()
+        for line in answer:
+            self.wfile.write(line)
+
+    def log_message(self, *_):
+        pass
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Between)
+print(f"http://127.0.0.1:{server.server_port}", flush=True)
+server.serve_forever()
