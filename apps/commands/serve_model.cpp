@@ -35,6 +35,7 @@ struct Options {
   std::int64_t max_connections = 256, max_body = 4, max_waiting = 64, max_time = 600, grace = 30;
   std::optional<std::int64_t> max_connections_per_address;
   std::optional<std::int64_t> cache_memory;  // MiB
+  std::optional<std::int64_t> reasoning_budget;
   serve::ServerBounds bounds;
   cli::ComputeOptions compute;
 };
@@ -97,6 +98,10 @@ std::optional<Options> parse(const cli::Call& call) {
       "f32, else f32]");
   cli("special_in_messages", o.special_in_messages,
       "let messages spell special tokens such as <|im_end|>, which are text otherwise");
+  cli("reasoning_budget", o.reasoning_budget,
+      "tokens that a model may reason before it answers; then the end mark follows [as many as it "
+      "likes]",
+      {.least = 0});
   cli("max_waiting", o.max_waiting,
       "requests that wait to be read, and again as many that wait for their turn; others get "
       "status 429",
@@ -250,7 +255,8 @@ int serve_model(Options o) {
       .chat = std::move(chat),
       .answer_ends = std::move(answer_ends),
       .json_masks = json_masks,
-      .longest_token = longest_token(model.tokenizer)};
+      .longest_token = longest_token(model.tokenizer),
+      .reasoning_budget = o.reasoning_budget};
   serve::Engine engine(model.gpt, plan.engine);
   serve::Endpoints endpoints(served, engine, o.endpoints);
   for (const serve::NamedModel& one : served.named) {

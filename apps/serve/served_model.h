@@ -30,6 +30,7 @@ struct ServedModel {
   std::vector<data::Token> answer_ends;  // by the template, beside the tokenizer's ends()
   run::JsonMasks& json_masks;            // for answers that must be JSON
   std::size_t longest_token;             // in bytes
+  std::optional<std::int64_t> reasoning_budget = {};  // the most tokens of reasoning
 
   const std::string& name() const { return named.front().name; }
   std::int64_t vocab_size() const { return model.gpt.config.vocab_size; }

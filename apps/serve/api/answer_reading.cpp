@@ -1,8 +1,12 @@
 #include "tapegrad/apps/serve/api/answer_reading.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tapegrad/data/chat/tools/internal/tool_convention.h"
 
@@ -16,14 +20,21 @@ bool ends_within(std::string_view text, const data::ReasoningMarks& marks) {
 
 }  // namespace
 
+std::vector<FunctionTool> callable_functions(const Tools& tools) {
+  if (tools.choice != ToolChoice::named) return tools.functions;
+  std::vector<FunctionTool> named;
+  std::ranges::copy_if(tools.functions, std::back_inserter(named),
+                       [&](const FunctionTool& one) { return one.name == tools.name; });
+  return named;
+}
+
 data::AnswerReading answer_reading(const data::ChatTemplate& chat, const Tools& tools,
                                    std::string_view prompt,
                                    const std::optional<std::string>& begun) {
   data::AnswerReading reading{.reasoning = data::reasoning_marks_of(chat)};
   if (tools.choice != ToolChoice::none) reading.calls = &data::call_format_for(chat);
-  for (const FunctionTool& function : tools.functions) {
-    const bool may_come = tools.choice != ToolChoice::named || function.name == tools.name;
-    if (may_come) reading.functions.push_back(function.name);
+  for (const FunctionTool& function : callable_functions(tools)) {
+    reading.functions.push_back(function.name);
   }
   if (!reading.reasoning) return reading;
   if (!begun) {

@@ -1,10 +1,13 @@
 #include "tapegrad/apps/serve/api/chat_request.h"
 
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "tapegrad/apps/sample/sampling_options.h"
 #include "tapegrad/apps/serve/api/answer_reading.h"
 #include "tapegrad/apps/serve/api/held_calls.h"
+#include "tapegrad/apps/serve/api/reasoning_budget.h"
 #include "tapegrad/data/chat/render_chat.h"
 
 namespace tapegrad::serve {
@@ -16,6 +19,16 @@ Json token_json(const data::Tokenizer& tokenizer, const nn::TokenLogprob& token)
   for (const char byte : bytes) numbers.push_back(static_cast<unsigned char>(byte));
   return {
       {"token", bytes}, {"logprob", shown_logprob(token.logprob)}, {"bytes", std::move(numbers)}};
+}
+
+// The most tokens of reasoning: the request's, which cannot be more than the server's.
+std::optional<std::int64_t> read_budget(Fields& fields, const ServedModel& model) {
+  constexpr const char* kField = "thinking_budget";
+  std::optional<std::int64_t> budget = model.reasoning_budget;
+  if (!model.chat || !data::reasoning_marks_of(*model.chat)) return std::nullopt;
+  std::optional<std::int64_t> asked;
+  fields.integer(kField, asked, 0, INT32_MAX);
+  return asked && (!budget || *asked < *budget) ? asked : budget;
 }
 
 }  // namespace
@@ -34,6 +47,7 @@ ChatText chat_text(Fields& fields, const Asked& asked, const ChatMessages& messa
   ChatPrompt asked_for =
       chat_prompt(fields, asked, messages, is_free ? BegunAnswer::goes_on : BegunAnswer::ends);
   const data::RenderedChat& chat = asked_for.chat;
+  const std::optional<std::int64_t> budget = read_budget(fields, model);
   fields.end();
   if (asked_for.begun && !is_free) {
     fields.refuse(format, fmt::format("'{}' has no meaning for an answer that is begun: "
@@ -48,6 +62,11 @@ ChatText chat_text(Fields& fields, const Asked& asked, const ChatMessages& messa
   prompt.spelled = std::ssize(chat.letters);
   prompt.reading = answer_reading(*model.chat, messages.tools, chat.text, asked_for.begun);
   hold_calls(fields, model, messages.tools, request, *prompt.reading);
+  if (budget && prompt.reading->reasoning) {
+    request.options.mask = std::make_shared<const ReasoningBudget>(
+        model.model.tokenizer, *prompt.reading->reasoning, prompt.reading->within_reasoning,
+        *budget, request.options.mask);
+  }
   if (prompt.tokens.empty()) fields.refuse(messages.field, "the conversation is an empty text");
   settle_length(fields, model, std::ssize(prompt.tokens), model.context, messages.field, request);
   return {std::move(prompt), std::move(asked_for.begun)};

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/apps/serve/api/answer_reading.h"
 #include "tapegrad/apps/serve/api/either_mask.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/grammar/calls/internal/call_grammar.h"
@@ -17,15 +18,6 @@ namespace {
 
 bool must_call(const Tools& tools) {
   return tools.choice == ToolChoice::required || tools.choice == ToolChoice::named;
-}
-
-std::vector<FunctionTool> functions_of(const Tools& tools) {
-  std::vector<FunctionTool> functions;
-  for (const FunctionTool& function : tools.functions) {
-    const bool may_come = tools.choice != ToolChoice::named || function.name == tools.name;
-    if (may_come) functions.push_back(function);
-  }
-  return functions;
 }
 
 // The function, without its schema if the grammar does not take it.
@@ -48,7 +40,7 @@ std::shared_ptr<const nn::TokenMask> mask_of_calls(const Fields& fields, const S
                                                    const Tools& tools, run::CallRules rules) {
   const bool must = must_call(tools);
   bool strict = must;
-  const std::vector<FunctionTool> functions = functions_of(tools);
+  const std::vector<FunctionTool> functions = callable_functions(tools);
   for (const FunctionTool& function : functions) {
     rules.functions.push_back({function.name, function.parameters});
     strict = strict || function.strict;

@@ -160,6 +160,32 @@ TEST_CASE("reasoning that the prompt has begun is none of the content", "[serve]
   CHECK(text.starts_with("<think>\nhm\n</think>\n\nI look.\n<tool_call>"));
 }
 
+TEST_CASE("reasoning ends at its budget", "[serve]") {
+  const auto said = [](const Fields& choice) {
+    const Fields& message = choice["message"];
+    return message.value("reasoning_content", "") + "|" + message["content"].get<std::string>();
+  };
+  // Behind what was cut, this model has nothing to say that is known.
+  const auto begin = [&](const std::string& start, int budget) {
+    return said(choice(asked(start, {{"thinking_budget", budget}, {"max_tokens", 30}})));
+  };
+  CHECK(begin("<think>", 3) == "so it is|Yes.");
+  CHECK(begin("<think>", 1).starts_with("so|"));
+  CHECK(begin("<think>", 0).starts_with("|"));
+  CHECK(begin("D", 0).starts_with("no|"));
+  CHECK(begin("D", 9) == "no end|");
+  CHECK(begin("B", 0) == "|In words alone.");
+  const Fields called = choice(asked("A", {{"thinking_budget", 1}, {"tool_choice", "none"}}));
+  CHECK(called["message"]["reasoning_content"] == "hm");
+  // The server's is the most.
+  const ScriptModel model({{'>', {"so", " it", " is", "</think>", "Yes."}}}, kThinks);
+  const RunningServer bounded({"--reasoning-budget", "2"}, model.tiny.path);
+  for (const Fields& more : {Fields::object(), Fields{{"thinking_budget", 5}}}) {
+    CHECK(said(choice(asked("<think>", more), bounded)).starts_with("so it|"));
+  }
+  CHECK(said(choice(asked("<think>", {{"thinking_budget", 1}}), bounded)).starts_with("so|"));
+}
+
 TEST_CASE("an answer that goes on in its reasoning ends it", "[serve]") {
   Fields body = asked("", {{"continue_final_message", true}});
   body.erase("tools");
