@@ -7,7 +7,7 @@
 
 #include "tapegrad/apps/serve/api/chat_completions.h"
 #include "tapegrad/apps/serve/api/embeddings.h"
-#include "tapegrad/apps/serve/api/responses.h"
+#include "tapegrad/apps/serve/api/responses/responses.h"
 #include "tapegrad/apps/serve/api/token_calls.h"
 #include "tapegrad/apps/serve/chat_page.h"
 #include "tapegrad/apps/serve/endpoint.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/serve/api/refusal.h"
+#include "tapegrad/apps/serve/api/fields/refusal.h"
 #include "tapegrad/nn/generation/generation.h"
 
 namespace tapegrad::serve {

@@ -148,8 +148,13 @@ const std::map<std::string, Names> kMayInclude = {
      {"base*", "nn*", "data*", "run/folder", "run/models", "apps/http", "apps/sample/stop_text.h",
       "apps/serve*"}},
     {"apps/serve/api",
-     {"base*", "autograd", "nn*", "data*", "run/models/internal/call_mask.h", "apps/http",
-      "apps/sample/sampling_options.h", "apps/serve*"}},
+     {"base*", "autograd", "nn*", "data*", "apps/http", "apps/sample/sampling_options.h",
+      "apps/serve*"}},
+    {"apps/serve/api/fields",
+     {"base*", "data/chat", "apps/http", "apps/serve/api/fields", "apps/serve"}},
+    {"apps/serve/api/responses", {"base*", "nn*", "data*", "apps/http", "apps/serve*"}},
+    {"apps/serve/api/tools",
+     {"base*", "nn*", "data*", "run/models/internal/call_mask.h", "apps/serve*"}},
     {"apps/sweep", {"base*", "run/folder", "apps/cli", "apps/events", "apps/sweep"}},
     {"apps/tokenizer",
      {"base*", "data/corpus", "data/tokenize*", "run/corpus", "run/folder", "run/models",
@@ -338,6 +343,21 @@ TEST_CASE("includes are spelled from tapegrad/ on, and name files that exist", "
         FAIL_CHECK("<tapegrad/…> is for users of the library; here it is \"tapegrad/…\"");
       }
     }
+  }
+}
+
+// A folder that one can see at a glance. That of ops has one for each family.
+TEST_CASE("no folder but that of ops has more than 25 sources", "[layers]") {
+  auto folders = kLibraryAndPrograms;
+  folders.push_back("tests");
+  std::map<std::string, int> sources;
+  for (const auto& [path, text] : read_sources(folders)) {
+    ++sources[path.substr(0, path.rfind('/'))];
+  }
+  for (const auto& [folder, count] : sources) {
+    if (count <= 25 || folder == "autograd/ops") continue;
+    FAIL_CHECK(folder << " has " << count
+                      << ": put what belongs together into a folder of its own");
   }
 }
 

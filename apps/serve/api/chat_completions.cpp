@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/apps/serve/api/answer_reading.h"
 #include "tapegrad/apps/serve/api/chat_request.h"
 #include "tapegrad/apps/serve/api/choices_format.h"
+#include "tapegrad/apps/serve/api/tools/answer_reading.h"
 
 namespace tapegrad::serve {
 namespace {

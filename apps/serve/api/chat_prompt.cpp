@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
-#include "tapegrad/apps/serve/api/earlier_calls.h"
+#include "tapegrad/apps/serve/api/fields/template_words.h"
 #include "tapegrad/apps/serve/api/manner.h"
-#include "tapegrad/apps/serve/api/template_words.h"
+#include "tapegrad/apps/serve/api/tools/earlier_calls.h"
 #include "tapegrad/data/chat/render_chat.h"
 #include "tapegrad/data/chat/tools/internal/tool_convention.h"
 

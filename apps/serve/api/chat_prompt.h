@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "tapegrad/apps/serve/api/completions.h"
-#include "tapegrad/apps/serve/api/fields.h"
-#include "tapegrad/apps/serve/api/tools.h"
+#include "tapegrad/apps/serve/api/fields/fields.h"
+#include "tapegrad/apps/serve/api/tools/tools.h"
 #include "tapegrad/data/chat/chat_template.h"
 
 namespace tapegrad::serve {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "tapegrad/apps/sample/sampling_options.h"
-#include "tapegrad/apps/serve/api/answer_reading.h"
-#include "tapegrad/apps/serve/api/held_calls.h"
-#include "tapegrad/apps/serve/api/reasoning_budget.h"
+#include "tapegrad/apps/serve/api/tools/answer_reading.h"
+#include "tapegrad/apps/serve/api/tools/held_calls.h"
+#include "tapegrad/apps/serve/api/tools/reasoning_budget.h"
 #include "tapegrad/data/chat/render_chat.h"
 
 namespace tapegrad::serve {

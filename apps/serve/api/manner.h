@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "tapegrad/apps/serve/api/fields.h"
+#include "tapegrad/apps/serve/api/fields/fields.h"
 #include "tapegrad/apps/serve/served_model.h"
 
 namespace tapegrad::serve {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/apps/serve/api/fields.h"
+#include "tapegrad/apps/serve/api/fields/fields.h"
 #include "tapegrad/apps/serve/served_model.h"
 
 namespace tapegrad::serve {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/serve/api/fields.h"
+#include "tapegrad/apps/serve/api/fields/fields.h"
 #include "tapegrad/apps/serve/served_model.h"
 
 namespace tapegrad::serve {

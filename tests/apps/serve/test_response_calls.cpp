@@ -1,6 +1,6 @@
 // Calls and reasoning in responses: how they are said, at once and in events.
 
-#include "tapegrad/apps/serve/api/response_output.h"
+#include "tapegrad/apps/serve/api/responses/response_output.h"
 #include "tapegrad/tests/apps/serve/response_tools.h"
 #include "tapegrad/tests/apps/serve/script_model.h"
 

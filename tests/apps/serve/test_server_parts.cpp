@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tapegrad/apps/http/message.h"
-#include "tapegrad/apps/serve/api/refusal.h"
+#include "tapegrad/apps/serve/api/fields/refusal.h"
 #include "tapegrad/apps/serve/queued_errors.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/internal/cut_text.h"

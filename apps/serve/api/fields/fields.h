@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/apps/serve/api/field_rules.h"
-#include "tapegrad/apps/serve/api/ignored_fields.h"
-#include "tapegrad/apps/serve/api/refusal.h"
+#include "tapegrad/apps/serve/api/fields/field_rules.h"
+#include "tapegrad/apps/serve/api/fields/ignored_fields.h"
+#include "tapegrad/apps/serve/api/fields/refusal.h"
 
 namespace tapegrad::serve {
 

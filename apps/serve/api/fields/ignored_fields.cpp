@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/ignored_fields.h"
+#include "tapegrad/apps/serve/api/fields/ignored_fields.h"
 
 #include <algorithm>
 

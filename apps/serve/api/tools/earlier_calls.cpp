@@ -1,8 +1,8 @@
-#include "tapegrad/apps/serve/api/earlier_calls.h"
+#include "tapegrad/apps/serve/api/tools/earlier_calls.h"
 
 #include <utility>
 
-#include "tapegrad/apps/serve/api/template_words.h"
+#include "tapegrad/apps/serve/api/fields/template_words.h"
 #include "tapegrad/data/chat/tools/internal/call_form.h"
 
 namespace tapegrad::serve {

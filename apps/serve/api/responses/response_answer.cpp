@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/response_answer.h"
+#include "tapegrad/apps/serve/api/responses/response_answer.h"
 
 #include <utility>
 

@@ -1,10 +1,10 @@
-#include "tapegrad/apps/serve/api/response_input.h"
+#include "tapegrad/apps/serve/api/responses/response_input.h"
 
 #include <cstddef>
 #include <set>
 #include <utility>
 
-#include "tapegrad/apps/serve/api/earlier_calls.h"
+#include "tapegrad/apps/serve/api/tools/earlier_calls.h"
 
 namespace tapegrad::serve {
 namespace {

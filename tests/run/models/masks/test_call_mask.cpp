@@ -3,7 +3,7 @@
 #include "tapegrad/run/models/internal/call_mask.h"
 #include "tapegrad/run/models/json_mask.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/tests/run/models/call_masks.h"
+#include "tapegrad/tests/run/models/masks/call_masks.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/either_mask.h"
+#include "tapegrad/apps/serve/api/tools/either_mask.h"
 
 #include <cmath>
 #include <cstddef>

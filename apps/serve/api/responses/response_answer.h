@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tapegrad/apps/serve/api/completions.h"
-#include "tapegrad/apps/serve/api/response_output.h"
-#include "tapegrad/apps/serve/api/tools.h"
+#include "tapegrad/apps/serve/api/responses/response_output.h"
+#include "tapegrad/apps/serve/api/tools/tools.h"
 
 namespace tapegrad::serve {
 

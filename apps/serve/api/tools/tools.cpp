@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/tools.h"
+#include "tapegrad/apps/serve/api/tools/tools.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tapegrad/apps/serve/api/template_words.h"
+#include "tapegrad/apps/serve/api/fields/template_words.h"
 
 namespace tapegrad::serve {
 namespace {

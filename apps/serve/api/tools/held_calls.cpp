@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/held_calls.h"
+#include "tapegrad/apps/serve/api/tools/held_calls.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/apps/serve/api/answer_reading.h"
-#include "tapegrad/apps/serve/api/either_mask.h"
+#include "tapegrad/apps/serve/api/tools/answer_reading.h"
+#include "tapegrad/apps/serve/api/tools/either_mask.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/grammar/calls/internal/call_grammar.h"
 #include "tapegrad/run/models/internal/call_mask.h"

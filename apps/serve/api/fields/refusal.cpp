@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/refusal.h"
+#include "tapegrad/apps/serve/api/fields/refusal.h"
 
 #include <fmt/format.h>
 

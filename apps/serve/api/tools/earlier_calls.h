@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/apps/serve/api/fields.h"
+#include "tapegrad/apps/serve/api/fields/fields.h"
 #include "tapegrad/data/chat/chat_template.h"
 
 namespace tapegrad::serve {

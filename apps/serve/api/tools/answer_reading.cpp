@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/answer_reading.h"
+#include "tapegrad/apps/serve/api/tools/answer_reading.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/response_output.h"
+#include "tapegrad/apps/serve/api/responses/response_output.h"
 
 #include <fmt/format.h>
 

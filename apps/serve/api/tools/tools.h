@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/serve/api/fields.h"
+#include "tapegrad/apps/serve/api/fields/fields.h"
 #include "tapegrad/data/chat/chat_template.h"
 
 namespace tapegrad::serve {

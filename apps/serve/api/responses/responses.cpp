@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/responses.h"
+#include "tapegrad/apps/serve/api/responses/responses.h"
 
 #include <cstddef>
 #include <string>
@@ -8,9 +8,9 @@
 
 #include "tapegrad/apps/serve/api/chat_request.h"
 #include "tapegrad/apps/serve/api/manner.h"
-#include "tapegrad/apps/serve/api/response_answer.h"
 #include "tapegrad/apps/serve/api/response_format.h"
-#include "tapegrad/apps/serve/api/response_input.h"
+#include "tapegrad/apps/serve/api/responses/response_answer.h"
+#include "tapegrad/apps/serve/api/responses/response_input.h"
 
 namespace tapegrad::serve {
 namespace {

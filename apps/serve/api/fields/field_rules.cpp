@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/field_rules.h"
+#include "tapegrad/apps/serve/api/fields/field_rules.h"
 
 namespace tapegrad::serve {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tapegrad/apps/serve/api/text_request.h"
-#include "tapegrad/apps/serve/api/tools.h"
+#include "tapegrad/apps/serve/api/tools/tools.h"
 #include "tapegrad/data/chat/answers/internal/answer_reader.h"
 
 namespace tapegrad::serve {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/apps/serve/api/tools.h"
+#include "tapegrad/apps/serve/api/tools/tools.h"
 #include "tapegrad/data/chat/answers/internal/answer_reader.h"
 #include "tapegrad/data/chat/chat_template.h"
 

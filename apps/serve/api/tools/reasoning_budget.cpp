@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/reasoning_budget.h"
+#include "tapegrad/apps/serve/api/tools/reasoning_budget.h"
 
 #include <limits>
 

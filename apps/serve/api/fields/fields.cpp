@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/api/fields.h"
+#include "tapegrad/apps/serve/api/fields/fields.h"
 
 #include <algorithm>
 #include <utility>
