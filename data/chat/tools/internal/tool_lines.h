@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string_view>
+
+#include "tapegrad/base/json/internal/json_file.h"
+
+namespace tapegrad::data {
+
+// Functions and calls as files have them, in OpenAI's form, which templates see.
+
+// A list of functions: {"type": "function", "function": {"name": …, …}}, or the functions alone,
+// {"name": …, …}; or the text of such a list. Error, beginning with `of`, for what is none.
+Json functions_of(const Json& given, std::string_view of);
+
+// A list of calls: {"id": …, "type": "function", "function": {"name": …, "arguments": …}}, or calls
+// {"name": …, "arguments": …}; or a single call; or the text of these. Arguments are an object or
+// the text of one, and stay as they are; they may be missing. Error, beginning with `of`, for what
+// is none.
+Json calls_of(const Json& given, std::string_view of);
+
+}  // namespace tapegrad::data
