@@ -11,10 +11,9 @@
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/chat/render_chat.h"
-#include "tapegrad/data/chat/tools/internal/call_form.h"
 #include "tapegrad/data/chat/tools/internal/tool_convention.h"
-#include "tapegrad/data/chat/tools/internal/tool_lines.h"
 #include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad::chat {

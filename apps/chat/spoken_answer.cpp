@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/chat/tools/internal/call_form.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 
 namespace tapegrad::chat {
 

@@ -12,8 +12,7 @@
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/chat/conversations.h"
-#include "tapegrad/data/chat/tools/internal/call_form.h"
-#include "tapegrad/data/chat/tools/internal/tool_lines.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 
 namespace tapegrad::data {

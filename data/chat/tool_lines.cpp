@@ -1,11 +1,10 @@
-#include "tapegrad/data/chat/tools/internal/tool_lines.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/chat/tools/internal/call_form.h"
 
 namespace tapegrad::data {
 namespace {
@@ -75,6 +74,17 @@ Json calls_of(const Json& given, std::string_view of) {
           "{} has arguments that are no JSON object", element);
   }
   return made;
+}
+
+Json* calls_in(Json& message) {
+  const auto calls = message.find("tool_calls");
+  const bool any = calls != message.end() && calls->is_array() && !calls->empty();
+  return any ? &*calls : nullptr;
+}
+
+Json& function_in(Json& call) {
+  const auto function = call.find("function");
+  return function != call.end() && function->is_object() ? *function : call;
 }
 
 }  // namespace tapegrad::data
