@@ -18,7 +18,8 @@ namespace tapegrad::chat {
 namespace {
 
 constexpr const char* kHelp =
-    "Any line is a message to the model. These are not:\n"
+    "Any line is a message to the model; behind a call, it is what the function returned. These\n"
+    "are neither:\n"
     "  /retry         makes the last answer anew\n"
     "  /continue      goes on with the last answer\n"
     "  /reset         forgets what was said, but for the system's message\n"
@@ -57,9 +58,8 @@ void save(const ChatSession& session, const std::string& path) {
   print_error(fmt::format("{}: saved\n", path));
 }
 
-void answer_with(const std::function<void(const sampling::OnText&)>& make) {
-  make(sampling::SamplePrinter::print);
-  sampling::SamplePrinter::print("\n");
+void answer_with(const std::function<bool(const sampling::OnText&)>& make) {
+  if (make(sampling::SamplePrinter::print)) sampling::SamplePrinter::print("\n");
 }
 
 // False to end the conversation.
@@ -69,10 +69,10 @@ bool obey(ChatSession& session, const ChatCommand& command) {
     print_error(kHelp);
   } else if (command.name == "retry") {
     check(!session.empty(), "/retry: there is no answer yet");
-    answer_with([&](const sampling::OnText& on_text) { session.retry(on_text); });
+    answer_with([&](const sampling::OnText& on_text) { return session.retry(on_text); });
   } else if (command.name == "continue") {
     check(!session.empty(), "/continue: there is no answer yet");
-    answer_with([&](const sampling::OnText& on_text) { session.go_on(on_text); });
+    answer_with([&](const sampling::OnText& on_text) { return session.go_on(on_text); });
   } else if (command.name == "reset") {
     session.reset();
   } else if (command.name == "system") {
@@ -90,18 +90,18 @@ bool obey(ChatSession& session, const ChatCommand& command) {
 
 int talk(ChatSession& session) {
   catch_interrupts();
-  sampling::LineEditor lines("> ");
+  sampling::LineEditor lines;
   if (lines.on_terminal()) print_error("A line is a message. /help tells of keys and commands.\n");
   bool goes_on = true;
   while (goes_on && std::ferror(stdout) == 0) {
-    const auto line = lines.next();
+    const auto line = lines.next(session.waiting_call() + "> ");
     if (!line) break;
     if (line->empty()) continue;
     try {
       if (const auto command = command_of(*line)) {
         goes_on = obey(session, *command);
       } else {
-        answer_with([&](const sampling::OnText& on_text) { session.say(*line, on_text); });
+        answer_with([&](const sampling::OnText& on_text) { return session.say(*line, on_text); });
       }
     } catch (const nn::BrokenLogits&) {  // no other line will do better
       throw;
@@ -119,7 +119,7 @@ int answer(ChatSession& session, const std::vector<std::string>& messages) {
   catch_interrupts();
   for (const std::string& message : messages) {
     if (interrupted() || std::ferror(stdout) != 0) break;
-    answer_with([&](const sampling::OnText& on_text) { session.say(message, on_text); });
+    answer_with([&](const sampling::OnText& on_text) { return session.say(message, on_text); });
   }
   session.print_rate();
   return interrupted() ? kInterruptedExitCode : 0;

@@ -17,7 +17,6 @@ namespace tapegrad {
 namespace {
 
 constexpr std::int64_t kMostFileBytes = std::int64_t{16} << 20;
-constexpr int kMostToolsDepth = 60;  // of JSON
 
 struct ChatCall {
   std::string model, checkpoint{run::kLast}, weights{run::kStored};
@@ -57,7 +56,8 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
       "system message, before the conversation; @FILE reads it from a file",
       {.value = "TEXT|@FILE"});
   cli("tools", o.tools_file,
-      "JSON list of functions that the model may call, as requests to serve have them",
+      "JSON list of functions that the model may call, as requests to serve have them; the "
+      "message behind a call is what the function returned",
       {.value = "FILE"});
   cli("chat_template", o.template_file,
       "Jinja template of conversations, in place of the model's own", {.value = "FILE"});
@@ -120,27 +120,6 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   return o;
 }
 
-// The functions of a file, as the text of a JSON list.
-std::string tools_of(const std::string& path) {
-  const std::string text = read_file(path, kMostFileBytes);
-  Json tools;
-  try {
-    tools = parse_json<Json>(without_byte_order_mark(text), kMostToolsDepth);
-  } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
-  }
-  check(tools.is_array() && !tools.empty(), "{}: it must be a JSON list of functions", path);
-  for (std::size_t i = 0; i < tools.size(); ++i) {
-    const Json& tool = tools[i];
-    const Json function = tool.is_object() ? tool.value("function", Json()) : Json();
-    const bool named = function.is_object() && function.value("name", Json()).is_string();
-    check(named && tool.value("type", Json()) == "function",
-          "{}: element {} must be {{\"type\": \"function\", \"function\": {{\"name\": …}}}}", path,
-          i);
-  }
-  return json_text(tools);
-}
-
 // None: they come from stdin, one on each line.
 std::vector<std::string> prompts_of(const ChatCall& o) {
   if (!o.prompt_file) return o.prompts;
@@ -157,7 +136,7 @@ int chat_with(ChatCall& o) {
   if (o.chat.system.starts_with('@')) {
     o.chat.system = read_file(o.chat.system.substr(1), kMostFileBytes);
   }
-  if (o.tools_file) o.chat.tools = tools_of(*o.tools_file);
+  if (o.tools_file) o.chat.tools = chat::tools_of_file(*o.tools_file);
   std::optional<std::string> source;
   if (o.template_file) source = read_file(*o.template_file, kMostFileBytes);
   const std::vector<std::string> prompts = prompts_of(o);

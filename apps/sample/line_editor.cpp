@@ -29,7 +29,7 @@ void use_utf8() {
 }  // namespace
 
 struct LineEditor::Terminal {
-  explicit Terminal(std::string text) : prompt(std::move(text)) {
+  Terminal() {
     use_utf8();
     editor = ::el_init("tapegrad", stdin, stdout, stderr);
     earlier = ::history_init();
@@ -96,16 +96,19 @@ struct LineEditor::Terminal {
   History* earlier = nullptr;
 };
 
-LineEditor::LineEditor(std::string prompt) {
+LineEditor::LineEditor() {
   if (::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1) {
-    terminal_ = std::make_unique<Terminal>(std::move(prompt));
+    terminal_ = std::make_unique<Terminal>();
   }
 }
 
 LineEditor::~LineEditor() = default;
 
-std::optional<std::string> LineEditor::next() {
-  if (terminal_) return terminal_->next();
+std::optional<std::string> LineEditor::next(const std::string& prompt) {
+  if (terminal_) {
+    terminal_->prompt = prompt;
+    return terminal_->next();
+  }
   if (std::cin.rdbuf()->in_avail() <= 0 && !wait_for_input(STDIN_FILENO)) return std::nullopt;
   std::string line;
   if (!std::getline(std::cin, line)) return std::nullopt;

@@ -9,7 +9,7 @@ namespace tapegrad::sampling {
 // Lines of stdin. At a terminal, libedit lets people edit them and brings earlier ones back.
 class LineEditor {
  public:
-  explicit LineEditor(std::string prompt);
+  LineEditor();
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
@@ -17,7 +17,8 @@ class LineEditor {
   bool on_terminal() const { return terminal_ != nullptr; }
   // Without the line break. Nothing after the last line, or if a signal comes first. Error if stdin
   // cannot be read.
-  std::optional<std::string> next();
+  // `prompt`: what stands before the line at a terminal.
+  std::optional<std::string> next(const std::string& prompt);
 
  private:
   struct Terminal;

@@ -92,9 +92,9 @@ void Sampler::converse() {
   nn::GenerationLimits limits = generation_limits(model_, options_);
   limits.kept_positions = 0;  // a line does not go on with those before it
   nn::Generation engine(model_.gpt, limits);
-  LineEditor lines("> ");
+  LineEditor lines;
   if (lines.on_terminal()) print_error("A line is continued. /help tells of keys and commands.\n");
-  while (const auto line = lines.next()) {
+  while (const auto line = lines.next("> ")) {
     if (line->empty()) continue;
     if (lines.on_terminal() && is_command(*line)) {
       if (*line == "/quit") break;

@@ -1,8 +1,15 @@
 #include "tapegrad/data/chat/chat_tokens.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/data/chat/internal/chat_json.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/chat/render_chat.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
@@ -134,12 +141,28 @@ class AnswersByPrefixes {
     if (same == prompt.size()) return same;
     // A prompt may begin an answer in a way that answers do not begin later: with <think>.
     const std::string before = render(i, false);
-    check(text_.starts_with(before) && same > before.size(),
+    if (!text_.starts_with(before) || same <= before.size()) {
+      return begin_behind_header(i, before, prompt);
+    }
+    if (whole_.messages[i].content.empty()) return same;  // it calls tools
+    return std::min(same, place_of(i, 0));  // an answer may begin with letters of the prompt's
+  }
+
+  // If the template writes earlier answers otherwise once this one follows (Qwen3, which leaves out
+  // the thoughts of calls when the user has said more): behind the last generation prompt before
+  // the message.
+  std::size_t begin_behind_header(std::size_t i, std::string_view before, std::string_view prompt) {
+    const bool has_header = prompt.starts_with(before) && prompt.size() > before.size();
+    const std::string_view header = has_header ? prompt.substr(before.size()) : "";
+    const std::size_t place =
+        whole_.messages[i].content.empty() ? place_in_last_call(i).value_or(0) : place_of(i, 0);
+    const std::size_t found =
+        has_header ? std::string_view(text_).substr(0, place).rfind(header) : text_.npos;
+    check(found != text_.npos,
           "the template writes the messages before message {} otherwise when it follows, so that "
           "its answer cannot be told: a template with {{% generation %}} marks can tell it",
           i + 1);
-    if (whole_.messages[i].content.empty()) return same;  // it calls tools
-    return std::min(same, place_of(i, 0));  // an answer may begin with letters of the prompt's
+    return found + header.size();
   }
 
   std::size_t end_of(std::size_t i, std::size_t begin) {
@@ -148,6 +171,7 @@ class AnswersByPrefixes {
     // Some templates (Llama 3's first one) write the beginning of a next answer in any case.
     const bool asks_on = render(i + 1, /*prompt=*/true) == through;
     if (!asks_on && text_.starts_with(through)) return through.size();
+    if (const auto place = place_in_last_call(i)) return tokens_.end_of_special(*place);
     const std::string& content = whole_.messages[i].content;
     const std::string_view answer = bare_answer(content);
     const auto byte = static_cast<std::size_t>(answer.data() - content.data());
@@ -157,6 +181,25 @@ class AnswersByPrefixes {
           "template with {{% generation %}} marks can tell it",
           i + 1);
     return tokens_.end_of_special(found + answer.size());
+  }
+
+  // A place in the arguments of a message's last call, or at their end: behind it, the text is the
+  // same if others are given. No special token stands between it and their end. Nothing if the
+  // message has no calls.
+  std::optional<std::size_t> place_in_last_call(std::size_t i) {
+    if (whole_.messages[i].json.empty()) return std::nullopt;
+    Json message = chat_json(whole_.messages[i].json, "a message");
+    Json* calls = calls_in(message);
+    if (calls == nullptr) return std::nullopt;
+    Json& arguments = function_in(calls->back())["arguments"];
+    const char* key = json_text(arguments).find('_') == std::string::npos ? "_" : "1";
+    const Json others = {{key, key}};
+    arguments = arguments.is_string() ? Json(json_text(others)) : others;
+    Conversation other = whole_;
+    other.messages[i] = message_of_json(json_text(message));
+    const std::string text = render(other, /*prompt=*/false);
+    const auto same = std::mismatch(text_.rbegin(), text_.rend(), text.rbegin(), text.rend());
+    return static_cast<std::size_t>(text_.rend() - same.first);
   }
 
   // Where the template writes the content of a message from this byte on: there the text changes if

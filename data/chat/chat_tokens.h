@@ -40,10 +40,11 @@ struct ChatTokens {
 // those before it with a generation prompt: all tokens that have a byte of this. A template that
 // writes an answer otherwise when more messages follow (Qwen3, gpt-oss), or always with a
 // generation prompt behind it (Llama 3), ends it at the first special token behind the answer's
-// text. Error if such a text cannot be found in the whole. Each answer costs the rendering of all
-// that is before it: once kMostRenderedMessages messages have been rendered, the turns that follow
-// are left out. Answers that end behind `most_tokens` tokens may be left out, too. Errors of
-// ChatTemplate::render.
+// text, or behind its last call. If what stands before an answer is written otherwise, the answer
+// begins behind the last generation prompt. Error if a text cannot be found in the whole. Each
+// answer costs the rendering of all that is before it: once kMostRenderedMessages messages have
+// been rendered, the turns that follow are left out. Answers that end behind `most_tokens` tokens
+// may be left out, too. Errors of ChatTemplate::render.
 ChatTokens chat_tokens(const Conversation& conversation, const ChatTemplate& chat_template,
                        const Tokenizer& tokenizer, std::int64_t most_tokens = INT64_MAX);
 inline constexpr std::int64_t kMostRenderedMessages = 2'000'000;

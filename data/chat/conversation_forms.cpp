@@ -1,19 +1,26 @@
 // The forms in which a line has a conversation.
 
 #include <algorithm>
+#include <cstddef>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/chat/conversations.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 
 namespace tapegrad::data {
 namespace {
 
 constexpr int kMostLineDepth = 64;
-constexpr const char *kSystem = "system", *kUser = "user", *kAssistant = "assistant";
+constexpr const char *kSystem = "system", *kUser = "user", *kAssistant = "assistant",
+                     *kTool = "tool";
 
 // The names of roles in data sets, and what templates call them.
 struct RoleName {
@@ -23,16 +30,13 @@ constexpr RoleName kRoles[] = {
     {"system", "system"},     {"developer", "developer"}, {"user", "user"},
     {"human", "user"},        {"assistant", "assistant"}, {"gpt", "assistant"},
     {"chatgpt", "assistant"}, {"model", "assistant"},     {"bot", "assistant"},
+    {"tool", "tool"},         {"function", "tool"},       {"ipython", "tool"},
+    {"observation", "tool"},  {"tool_response", "tool"},  {"function_response", "tool"},
 };
-constexpr std::string_view kToolRoles[] = {"tool",         "function",          "ipython",
-                                           "observation",  "function_response", "function_call",
-                                           "tool_response"};
-constexpr std::string_view kToolKeys[] = {"tool_calls", "function_call", "tool_call_id"};
-
-template <class Names>
-bool is_one_of(std::string_view name, const Names& names) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
+// Of an answer whose content is the text of its calls.
+constexpr std::string_view kCallRole = "function_call";
+// Of an answer; the second one is OpenAI's older form, of a single call.
+constexpr const char *kCallsKey = "tool_calls", *kCallKey = "function_call";
 
 bool says_something(const Json& value) {
   return !value.is_null() && !(value.is_string() && value.get_ref<const std::string&>().empty()) &&
@@ -66,11 +70,24 @@ std::string content_of(const Json& value, std::string_view of) {
 std::string_view role_of(const Json& value, std::string_view of) {
   check(value.is_string(), "{} has no role that is a text", of);
   const std::string& name = value.get_ref<const std::string&>();
-  check(!is_one_of(name, kToolRoles), "{} is of the role '{}': tools are left out", of, name);
+  if (name == kCallRole) return kAssistant;
   const auto it = std::find_if(std::begin(kRoles), std::end(kRoles),
                                [&](const RoleName& known) { return known.name == name; });
   check(it != std::end(kRoles), "{} has the unknown role {}", of, shown(value));
   return it->role;
+}
+
+// The calls of a message, a list; null if it has none.
+Json calls_in_message(const Json& object, const Json& role, const Json& content,
+                      const std::string& of) {
+  if (role == kCallRole) return calls_of(content, of);
+  for (const char* key : {kCallsKey, kCallKey}) {
+    const auto found = object.find(key);
+    if (found == object.end() || !says_something(*found)) continue;
+    check(role_of(role, of) == kAssistant, "{} has '{}', which are the assistant's alone", of, key);
+    return calls_of(*found, fmt::format("'{}' of {}", key, of));
+  }
+  return nullptr;
 }
 
 // Templates see what a message says beside its role and content, too: "reasoning_content".
@@ -80,26 +97,25 @@ Message message_of(const Json& object, std::size_t number, LeftOutKeys& left_out
   const bool is_sharegpt = object.contains("from");
   const char* role_key = is_sharegpt ? "from" : "role";
   const char* content_key = is_sharegpt ? "value" : "content";
-  check(object.contains(role_key), "{} has no 'role' or 'from'", of);
+  const auto role = object.find(role_key), content = object.find(content_key);
+  check(role != object.end(), "{} has no 'role' or 'from'", of);
   Message message;
-  message.role = role_of(object.at(role_key), of);
-  Json seen = {{"role", message.role}};
+  message.role = role_of(*role, of);
+  const Json said = content == object.end() ? Json() : *content;
+  const Json calls = calls_in_message(object, *role, said, of);
+  const bool says_calls_alone = !calls.is_null() && (said.is_null() || *role == kCallRole);
+  check(content != object.end() || says_calls_alone, "{} has no '{}'", of, content_key);
+  if (!says_calls_alone) message.content = content_of(said, of);
+  Json seen = {{"role", message.role}, {"content", message.content}};
   for (const auto& [key, value] : object.items()) {
-    const bool uses_tools = is_one_of(key, kToolKeys) && says_something(value);
-    check(!uses_tools, "{} has '{}': tools are left out", of, key);
-  }
-  const auto content = object.find(content_key);
-  check(content != object.end(), "{} has no '{}'", of, content_key);
-  message.content = content_of(*content, of);
-  seen["content"] = message.content;
-  for (const auto& [key, value] : object.items()) {
-    if (key == role_key || key == content_key) continue;
+    if (key == role_key || key == content_key || key == kCallsKey || key == kCallKey) continue;
     if (key == "weight") {
       ++left_out[key];
     } else if (says_something(value)) {
       seen[key] = value;
     }
   }
+  if (!calls.is_null()) seen[kCallsKey] = calls;
   if (seen.size() > 2) message.json = json_text(seen);
   return message;
 }
@@ -166,6 +182,29 @@ std::vector<Message> messages_of(const Json& line, LeftOutKeys& left_out) {
   return messages;
 }
 
+// Checks whose results messages are.
+class CallIds {
+ public:
+  // False if the message has no calls.
+  bool add(const Message& message) {
+    if (message.role != kAssistant || message.json.empty()) return false;
+    Json json = parse_json<Json>(message.json, kMostLineDepth);
+    const Json* calls = calls_in(json);
+    if (calls == nullptr) return false;
+    for (const Json& call : *calls) ids_.insert(json_text(call.value("id", Json())));
+    return true;
+  }
+  void check_result(const Message& message, std::size_t number) const {
+    if (message.json.empty()) return;
+    const Json id = parse_json<Json>(message.json, kMostLineDepth).value("tool_call_id", Json());
+    check(id.is_null() || ids_.contains(json_text(id)),
+          "message {} is the result of {}, and no call before it has this id", number, shown(id));
+  }
+
+ private:
+  std::set<std::string> ids_ = {};
+};
+
 void check_turns(const std::vector<Message>& messages) {
   const auto is_answer = [](const Message& m) { return m.role == kAssistant; };
   std::size_t first = 0;
@@ -173,19 +212,38 @@ void check_turns(const std::vector<Message>& messages) {
          (messages[first].role == kSystem || messages[first].role == "developer")) {
     ++first;
   }
+  CallIds ids;
+  const char* due = kUser;
+  bool results = false;  // behind calls, and behind other results
   for (std::size_t i = first; i < messages.size(); ++i) {
-    const char* due = (i - first) % 2 == 0 ? kUser : kAssistant;
-    check(messages[i].role == due,
+    const Message& message = messages[i];
+    const bool is_result = results && message.role == kTool;
+    check(is_result || message.role == due,
           "roles in a wrong order: message {} is of '{}', where one of '{}' is due", i + 1,
-          messages[i].role, due);
-    check(!is_answer(messages[i]) || !is_blank(messages[i].content), "an empty answer: message {}",
+          message.role, due);
+    if (is_result) ids.check_result(message, i + 1);
+    const bool calls = ids.add(message);
+    check(!is_answer(message) || calls || !is_blank(message.content), "an empty answer: message {}",
           i + 1);
+    results = is_result || calls;
+    due = is_answer(message) ? kUser : kAssistant;
   }
   check(std::any_of(messages.begin(), messages.end(), is_answer),
         "there is no answer of the assistant");
   for (const Message& message : messages) {
     check(message.content.find('\0') == std::string::npos, "a message has a NUL");
   }
+}
+
+// The functions that a line lets the model call; "functions" is OpenAI's older name.
+std::string tools_of(const Json& line) {
+  for (const char* key : {"tools", "functions"}) {
+    const auto found = line.find(key);
+    if (found == line.end() || !says_something(*found)) continue;
+    const Json functions = functions_of(*found, fmt::format("'{}'", key));
+    return functions.empty() ? "" : json_text(functions);
+  }
+  return "";
 }
 
 }  // namespace
@@ -201,9 +259,7 @@ Conversation conversation_of_line(std::string_view line, LeftOutKeys& left_out) 
   LeftOutKeys keys;
   Conversation conversation{messages_of(object, keys)};
   check_turns(conversation.messages);
-  for (const char* key : {"tools", "functions"}) {
-    if (const auto it = object.find(key); it != object.end() && says_something(*it)) ++keys[key];
-  }
+  conversation.tools = tools_of(object);
   for (const auto& [key, count] : keys) left_out[key] += count;
   return conversation;
 }

@@ -21,12 +21,19 @@ namespace tapegrad::data {
 //   {"instruction": "…", "input": "…", "output": "…"}, of which input may be empty or missing
 //   {"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}, …]}
 // A "system" text beside the last three is the first message. A content may be a list of parts
-// {"type": "text", "text": "…"}.
+// {"type": "text", "text": "…"}. With all of them,
+// - "tools" of the line are the functions that the model may call: OpenAI's list, functions
+//   {"name": …} alone, or the text of such a list
+// - an answer may have "tool_calls", beside a content or in place of one; or the role
+//   "function_call" and a content that is the text of its calls
+// - messages of the role "tool" behind it are their results
 
-// The conversation of such a line. Counts, by name, keys of it that are left out: "tools", and
-// OpenAI's "weight" of a message. Error, saying what is wrong: no form of these; a role that is
-// unknown; messages that use tools; roles in a wrong order, since after the system's messages user
-// and assistant take turns; no answer, or an empty one; a NUL.
+// The conversation of such a line, whose tools and calls are in OpenAI's form: see
+// with_tools_for(). Counts, by name, keys of it that are left out: OpenAI's "weight" of a message.
+// Error, saying what is wrong: no form of these; a role that is unknown; roles in a wrong order,
+// since after the system's messages user and assistant take turns, and results stand between calls
+// and the next answer; no answer, or one without content and calls; a malformed tool or call; a
+// result of an unknown call; a NUL.
 using LeftOutKeys = std::map<std::string, std::int64_t>;
 Conversation conversation_of_line(std::string_view line, LeftOutKeys& left_out);
 

@@ -9,6 +9,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/chat/chat_tokens.h"
 #include "tapegrad/data/chat/conversations.h"
+#include "tapegrad/data/chat/tools/internal/tool_convention.h"
 #include "tapegrad/run/models/chat_template_of.h"
 
 int main(int argc, char** argv) {
@@ -22,7 +23,8 @@ int main(int argc, char** argv) {
     const auto reads_all = chat_template->with_special_in_messages(true);
     data::BadLines strict(true);
     for (const auto& chat : data::read_conversations(argv[2], {}, strict).conversations) {
-      const data::ChatTokens tokens = data::chat_tokens(chat, reads_all, tokenizer);
+      const data::ChatTokens tokens =
+          data::chat_tokens(data::with_tools_for(reads_all, chat), reads_all, tokenizer);
       std::vector<int> mask(tokens.tokens.size());
       for (const data::TokenRange& answer : tokens.answers) {
         std::fill(mask.begin() + answer.begin, mask.begin() + answer.end, 1);

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# usage: [CLIENTS="COMMAND …"] tests/clients/chat_masks.sh [-b BUILD] TOKENIZER…
+# usage: [CLIENTS="COMMAND …"] tests/clients/chat_masks.sh [-b BUILD] [-t] TOKENIZER…
 # Of each folder with tokenizer.json and a chat template: compares the tokens of 1,000 conversations, and which of them are
 # answers, with those of transformers, by the template as it is and with {% generation %} marks in it; and the loss of a small
-# model's answers, packed here and one by one there. CLIENTS is put before each command of Python: see setup.sh.
+# model's answers, packed here and one by one there. -t: the conversations have tools, calls and results, for templates that show
+# them. CLIENTS is put before each command of Python: see setup.sh.
 set -euo pipefail
 build=build
-while getopts b: option; do
-  case $option in b) build=$OPTARG ;; *) exit 2 ;; esac
+tools=()
+while getopts b:t option; do
+  case $option in b) build=$OPTARG ;; t) tools=(--tools) ;; *) exit 2 ;; esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
 read -ra clients <<<"${CLIENTS:-}"
 here=$(cd "$(dirname "$0")" && pwd)
 compare=("${clients[@]}" python3 "$here/compare_chat_masks.py")
@@ -20,7 +22,7 @@ fi
 cmake --build "$build" --target chat_masks programs >/dev/null
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"${compare[@]}" make "$work/chats.jsonl"
+"${compare[@]}" make "$work/chats.jsonl" "${tools[@]}"
 failed=0
 for folder; do
   model=$work/$(basename "$folder")

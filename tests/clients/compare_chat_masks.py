@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Compares the tokens and answers of conversations with those of transformers' apply_chat_template.
 
-usage: compare_chat_masks.py make CHATS [--count N]
+usage: compare_chat_masks.py make CHATS [--count N] [--tools]
        compare_chat_masks.py mark MODEL OUT
        compare_chat_masks.py judge MODEL CHATS LINES
        compare_chat_masks.py tiny TOKENIZER OUT
        compare_chat_masks.py loss MODEL CHATS LINES EVALUATION
 
-`make` writes conversations: system texts, several turns, scripts, marks, special tokens' names, thoughts. `mark` copies a
+`make` writes conversations: system texts, several turns, scripts, marks, special tokens' names, thoughts; with --tools, calls
+and results, a call an answer, for templates that show them. `mark` copies a
 folder's tokenizer and template, with {% generation %} around the answers. Between the two, chat_masks MODEL CHATS > LINES.
 `judge` prints a line and returns 1 if a token or an answer differs. The answers are return_assistant_tokens_mask's where the
 template has marks, and else what the text of the messages up to an answer has more than that of those before it with a
@@ -41,16 +42,36 @@ def answer_of(rng):
             return text
 
 
+TOOLS = [{"type": "function", "function": {"name": "f", "description": "an \"é\"", "parameters": {
+    "type": "object", "properties": {"x": {"type": "string", "description": "what"}}, "required": ["x"]}}}]
+
+
+def turn_with_call(rng, number):
+    """An answer that calls, with arguments that no other has, its result, and the answer to that."""
+    given = {"y": rng.choice(WORDS), "x": f"argument {number}."}
+    call = {"id": f"{number:09}", "type": "function", "function": {"name": "f", "arguments": given}}
+    return [{"role": "user", "content": text_of(rng)},
+            {"role": "assistant", "content": rng.choice(["", answer_of(rng)]), "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": call["id"], "name": "f", "content": text_of(rng)},
+            {"role": "assistant", "content": answer_of(rng)}]
+
+
 def make(args):
     rng = random.Random(1337)
     with open(args.file, "w", encoding="utf-8") as out:
         for i in range(args.count):
             messages = [{"role": "system", "content": text_of(rng)}] if rng.random() < 0.3 else []
-            for _ in range(rng.randrange(1, 6)):
+            for turn in range(rng.randrange(1, 6)):
+                if args.tools and rng.random() < 0.5:
+                    messages += turn_with_call(rng, i * 10 + turn)
+                    continue
                 messages += [{"role": "user", "content": text_of(rng)}, {"role": "assistant", "content": answer_of(rng)}]
             if rng.random() < 0.1:
                 messages.append({"role": "user", "content": text_of(rng)})
-            out.write(json.dumps({"messages": messages}, ensure_ascii=i % 2 == 0) + "\n")
+            line = {"messages": messages}
+            if args.tools:
+                line["tools"] = TOOLS
+            out.write(json.dumps(line, ensure_ascii=i % 2 == 0) + "\n")
     return 0
 
 
@@ -94,22 +115,34 @@ def bare(content):
     return content.split("</think>")[-1].strip(white)
 
 
-def answers_by_prefixes(tokenizer, messages, text, encoded):
+def end_of_answer(message, text, begin):
+    """Behind what the template writes of a content, or of a call, which ends with its argument."""
+    if "tool_calls" in message:
+        argument = message["tool_calls"][0]["function"]["arguments"]["x"]
+        return text.index(argument, begin) + len(argument)
+    return text.index(bare(message["content"]), begin) + len(bare(message["content"]))
+
+
+def answers_by_prefixes(tokenizer, messages, tools, text, encoded):
     specials = {i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
 
     def render(count, prompt):
-        return tokenizer.apply_chat_template(messages[:count], tokenize=False, add_generation_prompt=prompt)
+        return tokenizer.apply_chat_template(messages[:count], tools=tools, tokenize=False, add_generation_prompt=prompt)
 
     spans = []
     for i, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        begin = len(os.path.commonprefix([render(i, True), text]))
+        prompt, before = render(i, True), render(i, False)
+        begin = len(os.path.commonprefix([prompt, text]))
+        if begin < len(prompt) and not text.startswith(before):  # earlier answers are written otherwise
+            header = prompt[len(before):]
+            begin = text.rindex(header, 0, end_of_answer(message, text, spans[-1][1])) + len(header)
         through = render(i + 1, False)
         if text.startswith(through) and render(i + 1, True) != through:
             end = len(through)
         else:
-            behind = text.index(bare(message["content"]), begin) + len(bare(message["content"]))
+            behind = end_of_answer(message, text, begin)
             end = next(e for token, (b, e) in zip(encoded["input_ids"], encoded["offset_mapping"])
                        if token in specials and b >= behind)
         spans.append((begin, end))
@@ -121,20 +154,21 @@ def judge(args):
     tokenizer = PreTrainedTokenizerFast.from_pretrained(args.model)
     tokenizer.chat_template = template_of(args.model)
     marked = "{% generation %}" in tokenizer.chat_template
-    chats = [json.loads(line)["messages"] for line in open(args.chats, encoding="utf-8")]
+    chats = [json.loads(line) for line in open(args.chats, encoding="utf-8")]
     ours = [json.loads(line) for line in open(args.lines)]
     assert len(chats) == len(ours), f"{len(ours)} lines of {len(chats)} conversations"
     tokens = answers = wrong = 0
-    for messages, our in zip(chats, ours):
+    for chat, our in zip(chats, ours):
+        messages, tools = chat["messages"], chat.get("tools")
         if marked:
-            out = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+            out = tokenizer.apply_chat_template(messages, tools=tools, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
             ids, mask = out["input_ids"], out["assistant_masks"]
         else:
-            ids = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"]
-            text = tokenizer.apply_chat_template(messages, tokenize=False)
+            ids = tokenizer.apply_chat_template(messages, tools=tools, tokenize=True, return_dict=True)["input_ids"]
+            text = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False)
             encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
             assert encoded["input_ids"] == ids
-            mask = answers_by_prefixes(tokenizer, messages, text, encoded)
+            mask = answers_by_prefixes(tokenizer, messages, tools, text, encoded)
         tokens += len(ids)
         answers += sum(mask)
         if ids != our["ids"] or mask != our["mask"]:
@@ -194,6 +228,7 @@ commands = parser.add_subparsers(dest="command", required=True)
 p = commands.add_parser("make")
 p.add_argument("file")
 p.add_argument("--count", type=int, default=1000)
+p.add_argument("--tools", action="store_true")
 p = commands.add_parser("mark")
 p.add_argument("model")
 p.add_argument("out")

@@ -72,17 +72,6 @@ std::optional<CallForm> call_form_of(const ChatTemplate& chat_template, bool has
   return std::nullopt;
 }
 
-Json* calls_in(Json& message) {
-  const auto calls = message.find("tool_calls");
-  const bool any = calls != message.end() && calls->is_array() && !calls->empty();
-  return any ? &*calls : nullptr;
-}
-
-Json& function_in(Json& call) {
-  const auto function = call.find("function");
-  return function != call.end() && function->is_object() ? *function : call;
-}
-
 Json in_form(Json message, const CallForm& form) {
   Json* calls = calls_in(message);
   if (calls == nullptr) return message;

@@ -186,16 +186,13 @@ ChatData chat_data_of(const Text& text, const data::Tokenizer& tokenizer,
   return data;
 }
 
-std::vector<std::string_view> training_texts(const Text& text, double val_fraction,
-                                             std::uint64_t seed) {
-  std::vector<std::string_view> texts;
+std::vector<const data::Conversation*> training_chats(const Text& text, double val_fraction,
+                                                      std::uint64_t seed) {
+  std::vector<const data::Conversation*> chats;
   for (const Place& place : divided(text, val_fraction, seed).first) {
-    const data::ConversationFile& file = text.chat->files[place.file];
-    for (const data::Message& message : file.conversations[place.index].messages) {
-      texts.push_back(message.content);
-    }
+    chats.push_back(&text.chat->files[place.file].conversations[place.index]);
   }
-  return texts;
+  return chats;
 }
 
 std::string about_chat(const ChatData& chat) {

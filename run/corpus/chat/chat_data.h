@@ -42,9 +42,9 @@ ChatData chat_data_of(const Text& text, const data::Tokenizer& tokenizer,
 ChatData chat_data_of(const Text& text, const data::Tokenizer& tokenizer,
                       const ChatEncoding& encoding);
 
-// The texts of the messages that are to be trained on: a tokenizer may learn from them.
-std::vector<std::string_view> training_texts(const Text& text, double val_fraction,
-                                             std::uint64_t seed);
+// The conversations to train on: a tokenizer may learn from them. `text` must outlive them.
+std::vector<const data::Conversation*> training_chats(const Text& text, double val_fraction,
+                                                      std::uint64_t seed);
 
 // "312 of 900 tokens count (35 %) …", for the header of a run.
 std::string about_chat(const ChatData& chat);

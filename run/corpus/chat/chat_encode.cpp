@@ -5,6 +5,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/chat/preference_pairs.h"
 #include "tapegrad/data/chat/render_chat.h"
+#include "tapegrad/data/chat/tools/internal/tool_convention.h"
 
 namespace tapegrad::run {
 
@@ -12,8 +13,8 @@ EncodedChat encode_chat(const data::Conversation& conversation, const data::Toke
                         const ChatEncoding& encoding) {
   EncodedChat result;
   try {
-    result.chat =
-        data::chat_tokens(conversation, encoding.chat_template, tokenizer, encoding.block_size + 1);
+    result.chat = data::chat_tokens(data::with_tools_for(encoding.chat_template, conversation),
+                                    encoding.chat_template, tokenizer, encoding.block_size + 1);
     const std::size_t whole = result.chat.tokens.size();
     check(!result.chat.answers.empty(), "the template writes no answer");
     result.fits = data::cut_at_turn(result.chat, encoding.block_size);
@@ -29,21 +30,31 @@ EncodedChat encode_chat(const data::Conversation& conversation, const data::Toke
 EncodedChat encode_pair(const data::Conversation& chosen, const data::Conversation& rejected,
                         const data::Tokenizer& tokenizer, const ChatEncoding& encoding) {
   try {
-    data::PairTokens pair =
-        data::pair_tokens(chosen, rejected, encoding.chat_template, tokenizer, encoding.block_size);
+    const data::ChatTemplate& chat_template = encoding.chat_template;
+    data::PairTokens pair = data::pair_tokens(data::with_tools_for(chat_template, chosen),
+                                              data::with_tools_for(chat_template, rejected),
+                                              chat_template, tokenizer, encoding.block_size);
     return {.chat = std::move(pair.tokens), .fits = pair.fits, .cut = pair.cut};
   } catch (const Error& error) {
     return {.chat = {}, .error = error.what()};
   }
 }
 
+data::Conversation with_tools_as_text(const data::Conversation& conversation) {
+  static const data::ChatTemplate chatml = data::ChatTemplate::chatml();
+  return data::with_tools_for(chatml, conversation);
+}
+
 ChatPrompt chat_prompt(const data::Conversation& conversation, const data::Tokenizer& tokenizer,
                        const data::ChatTemplate& chat_template) {
   data::Conversation before = conversation;
   while (before.messages.back().role != "assistant") before.messages.pop_back();
-  std::string wanted = before.messages.back().content;
+  const data::Conversation answer =
+      with_tools_as_text({.messages = {std::move(before.messages.back())}});
   before.messages.pop_back();
-  return {before.messages.back().content, std::move(wanted),
+  std::string question = before.messages.back().content;
+  before = data::with_tools_for(chat_template, std::move(before));
+  return {std::move(question), answer.messages.back().content,
           data::tokens_of(data::render_chat(chat_template, tokenizer, before, true), tokenizer)};
 }
 

@@ -37,6 +37,10 @@ EncodedChat encode_chat(const data::Conversation& conversation, const data::Toke
 EncodedChat encode_pair(const data::Conversation& chosen, const data::Conversation& rejected,
                         const data::Tokenizer& tokenizer, const ChatEncoding& encoding);
 
+// A conversation whose tools, calls and results are texts of its messages, as ChatML, a template
+// without any, is given them.
+data::Conversation with_tools_as_text(const data::Conversation& conversation);
+
 // The prompt of a conversation that has an answer. Errors of data::render_chat().
 ChatPrompt chat_prompt(const data::Conversation& conversation, const data::Tokenizer& tokenizer,
                        const data::ChatTemplate& chat_template);

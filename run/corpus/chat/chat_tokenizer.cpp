@@ -40,10 +40,18 @@ data::Tokenizer make_chat_tokenizer(const std::string& spec,
   return with_chatml_tokens(data::Tokenizer::train_bpe(pieces, *size - added));
 }
 
+void count_words(const data::Conversation& conversation, data::PieceCounts& pieces) {
+  for (const data::Message& message : with_tools_as_text(conversation).messages) {
+    pieces.add(message.content);
+  }
+}
+
 data::Tokenizer make_chat_tokenizer(const std::string& spec, const Text& text, double val_fraction,
                                     std::uint64_t seed) {
   return make_chat_tokenizer(spec, [&](data::PieceCounts& pieces) {
-    for (const std::string_view part : training_texts(text, val_fraction, seed)) pieces.add(part);
+    for (const data::Conversation* chat : training_chats(text, val_fraction, seed)) {
+      count_words(*chat, pieces);
+    }
   });
 }
 

@@ -26,6 +26,9 @@ data::Tokenizer make_chat_tokenizer(const std::string& spec, const Text& text, d
 data::Tokenizer make_chat_tokenizer(const std::string& spec,
                                     const std::function<void(data::PieceCounts&)>& count);
 
+// Counts the words of a conversation, with those of its tools and calls, as ChatML writes them.
+void count_words(const data::Conversation& conversation, data::PieceCounts& pieces);
+
 // Settings that say the template, whether they did before or not.
 ModelSettings settings_with_template(ModelSettings settings, const data::Tokenizer& tokenizer,
                                      const data::ChatTemplate& chat_template);

@@ -40,7 +40,7 @@ constexpr std::int64_t kLongestPrompt = 8192;
 constexpr std::size_t kMostPromptBytes = 1 << 16;  // and of the answer that is wanted
 
 std::int64_t bytes_of(const data::Conversation& conversation) {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = std::ssize(conversation.tools);
   for (const data::Message& message : conversation.messages) {
     bytes += std::ssize(message.content) + std::ssize(message.json);
   }
@@ -196,10 +196,7 @@ ChatTools ChatPreparation::make_tools() {
         std::int64_t bytes = 0;
         read(known, [&](Item&& item) {
           progress.at(bytes += bytes_of(item.conversation));
-          if (item.part != DataPartName::train) return;
-          for (const data::Message& message : item.conversation.messages) {
-            pieces.add(message.content);
-          }
+          if (item.part == DataPartName::train) count_words(item.conversation, pieces);
         });
       });
   const auto chatml = data::ChatTemplate::chatml();

@@ -137,6 +137,39 @@ TEST_CASE("a prompt that begins an answer as answers do not begin later", "[chat
         Texts{"<b><|im_end|>", "x<|im_end|>"});
 }
 
+TEST_CASE("an answer with calls ends behind the last one", "[chat_tokens]") {
+  constexpr std::string_view names[] = {"<|call|>"};
+  const Tokenizer marks = tokenizer().with_special(names);
+  // Thoughts stand before the last answer alone, so that beginnings are no parts of the whole.
+  const std::string source =
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
+      "{% if loop.last and m.role == 'assistant' %}{{ '<think>\n</think>\n' }}{% endif %}"
+      "{{ m.content }}{% for c in m.tool_calls %}{{ '<|call|>' + c.function.name }}"
+      "{{ c.function.arguments | tojson }}{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}" +
+      std::string(kPrompt);
+  for (const std::string content : {"", "Well"}) {
+    for (const std::string arguments : {"{}", R"({"_": "<|im_end|>"})", R"({"a": [1]})"}) {
+      CAPTURE(content, arguments);
+      const Message calls = message_of_json(
+          R"({"role":"assistant","content":")" + content + R"(","tool_calls":[)" +
+          R"({"function":{"name":"f","arguments":{"_":1}}},{"function":{"name":"g","arguments":)" +
+          arguments + "}}]}");
+      const Conversation chat{
+          {{"user", "a"}, calls, {"tool", "b"}, {"assistant", "yes"}, {"user", "c"}, calls}, ""};
+      const ChatTokens made = chat_tokens(chat, ChatTemplate(source), marks);
+      const std::string text = content + "<|call|>f{\"_\": 1}<|call|>g" + arguments + "<|im_end|>";
+      Texts texts;
+      for (const TokenRange& answer : made.answers) {
+        const std::span all(made.tokens);
+        texts.push_back(
+            marks.decode(all.subspan(static_cast<std::size_t>(answer.begin),
+                                     static_cast<std::size_t>(answer.end - answer.begin))));
+      }
+      CHECK(texts == Texts{text, "yes<|im_end|>", "<think>\n</think>\n" + text + "\n"});
+    }
+  }
+}
+
 TEST_CASE("answers that a template hides are an error that names the message", "[chat_tokens]") {
   const auto why = [](const std::string& source) {
     try {
@@ -204,4 +237,40 @@ TEST_CASE("of a conversation of very many messages, a template writes the first 
         4);
   CHECK(chat_tokens(conversation(turns), ChatTemplate::chatml(), tokenizer()).answers.size() ==
         3000);
+}
+
+TEST_CASE("an answer behind one that is written otherwise when more follow", "[chat_tokens]") {
+  // As Qwen3 does: thoughts stay until the user says more.
+  const std::string source =
+      "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
+      "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
+      "{% if loop.index0 > ns.last %}{{ m.content }}{% else %}"
+      "{{ m.content.split('</think>')[-1] }}{% endif %}{% for c in m.tool_calls %}"
+      "{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}"
+      "{{ '<|im_end|>\n' }}{% endfor %}" +
+      std::string(kPrompt);
+  const Message calls = message_of_json(
+      R"({"role":"assistant","content":"<think>hm</think>","tool_calls":[)"
+      R"({"function":{"name":"f","arguments":{"a":1}}}]})");
+  const Message bare = with_content(calls, "");
+  const Conversation chat{{{"user", "a"},
+                           calls,
+                           {"tool", "b"},
+                           bare,
+                           {"tool", "assistant\n"},
+                           {"assistant", "yes"},
+                           {"user", "c"},
+                           {"assistant", "no"}},
+                          ""};
+  const ChatTokens made = chat_tokens(chat, ChatTemplate(source), tokenizer());
+  Texts texts;
+  for (const TokenRange& answer : made.answers) {
+    const std::span all(made.tokens);
+    texts.push_back(
+        tokenizer().decode(all.subspan(static_cast<std::size_t>(answer.begin),
+                                       static_cast<std::size_t>(answer.end - answer.begin))));
+  }
+  CHECK(texts == Texts{"f{\"a\": 1}<|im_end|>", "f{\"a\": 1}<|im_end|>", "yes<|im_end|>",
+                       "no<|im_end|>\n"});
 }

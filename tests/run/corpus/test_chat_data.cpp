@@ -75,6 +75,44 @@ TEST_CASE("conversations become tokens, of which the answers are the model's", "
   CHECK(tokenizer().decode(data.prompts.at(0).tokens).ends_with("<|im_start|>assistant\n"));
 }
 
+TEST_CASE("a model learns its calls, and not their results, as serve shows them", "[chat_data]") {
+  const TempFolder folder;
+  const std::string line =
+      R"({"tools":[{"name":"add"}],"messages":[{"role":"user","content":"say 7"},
+          {"role":"assistant","content":null,"tool_calls":[{"id":"x","type":"function",
+           "function":{"name":"add","arguments":"{\"a\":1}"}}]},
+          {"role":"tool","tool_call_id":"x","content":"8"},
+          {"role":"assistant","content":"it is 8"}]})";
+  std::string lines = line;
+  std::erase(lines, '\n');
+  const run::Text text = read({folder.put("a.jsonl", lines + "\n" + lines + "\n")}, true);
+  const std::string call =
+      "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  const run::ChatData told = run::chat_data_of(text, tokenizer(), encoding(4000));
+  CHECK(texts_of((*told.val)[0]) == "[" + call + "<|im_end|>][it is 8<|im_end|>]");
+  const std::string shown = tokenizer().decode((*told.val)[0].tokens);
+  CHECK_THAT(shown, ContainsSubstring(R"({"type": "function", "function": {"name": "add"}})"));
+  CHECK_THAT(shown, ContainsSubstring("<tool_response>\n8\n</tool_response>"));
+  CHECK(told.prompts.at(0).question == "8");
+  CHECK(told.prompts.at(0).wanted == "it is 8");
+  // A template that reads tools has them, and writes calls itself.
+  const data::ChatTemplate reads(
+      "{% if tools %}{{ tools | tojson }}<tool_call>{\"name\": \"arguments\"{% endif %}"
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}"
+      "{% for c in m.tool_calls %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}"
+      "<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+  const run::ChatData given =
+      run::chat_data_of(text, tokenizer(), {reads, data::ChatLoss::answers, 4000});
+  CHECK(texts_of((*given.val)[0]) ==
+        R"([<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call><|im_end|>])"
+        "[it is 8<|im_end|>]");
+  CHECK_THAT(tokenizer().decode((*given.val)[0].tokens),
+             ContainsSubstring("<|im_start|>tool\n8<|im_end|>"));
+  // A new tokenizer learns the words of tools and calls, too.
+  const data::Tokenizer learnt = run::make_chat_tokenizer("bpe:320", text, 0.5, 1);
+  CHECK(learnt.encode("arguments").size() < 9);
+}
+
 TEST_CASE("special tokens that messages spell are text, and are counted", "[chat_data]") {
   const TempFolder folder;
   const run::Text text = read({folder.put(

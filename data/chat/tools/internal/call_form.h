@@ -4,12 +4,10 @@
 
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/data/chat/chat_template.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/jinja/render_limits.h"
 
 namespace tapegrad::data {
-
-// The arguments of calls as JSON may be nested so deeply.
-inline constexpr int kMostArgumentDepth = 48;
 
 // The form in which a template wants messages with calls.
 struct CallForm {
@@ -22,10 +20,6 @@ struct CallForm {
 std::optional<CallForm> call_form_of(const ChatTemplate& chat_template, bool has_tools,
                                      const RenderLimits& most);
 
-// The calls of a message: a list that is not empty; nullptr if there are none.
-Json* calls_in(Json& message);
-// What a call says, which may stand in an object of its own: {"type": "function", "function": …}.
-Json& function_in(Json& call);
 // A message with calls in such a form. Arguments that are no text of an object stay.
 Json in_form(Json message, const CallForm& form);
 
