@@ -250,9 +250,9 @@ TEST_CASE("an answer behind one that is written otherwise when more follow", "[c
       "{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}"
       "{{ '<|im_end|>\n' }}{% endfor %}" +
       std::string(kPrompt);
-  const Message calls = message_of_json(
-      R"({"role":"assistant","content":"<think>hm</think>","tool_calls":[)"
-      R"({"function":{"name":"f","arguments":{"a":1}}}]})");
+  const Message calls =
+      message_of_json(R"({"role":"assistant","content":"<think>hm</think>","tool_calls":[)"
+                      R"({"function":{"name":"f","arguments":{"a":1}}}]})");
   const Message bare = with_content(calls, "");
   const Conversation chat{{{"user", "a"},
                            calls,
@@ -271,6 +271,6 @@ TEST_CASE("an answer behind one that is written otherwise when more follow", "[c
         tokenizer().decode(all.subspan(static_cast<std::size_t>(answer.begin),
                                        static_cast<std::size_t>(answer.end - answer.begin))));
   }
-  CHECK(texts == Texts{"f{\"a\": 1}<|im_end|>", "f{\"a\": 1}<|im_end|>", "yes<|im_end|>",
-                       "no<|im_end|>\n"});
+  CHECK(texts ==
+        Texts{"f{\"a\": 1}<|im_end|>", "f{\"a\": 1}<|im_end|>", "yes<|im_end|>", "no<|im_end|>\n"});
 }
