@@ -9,6 +9,7 @@
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/nn/generation/internal/broken_logits.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/chat_template_of.h"
@@ -137,6 +138,9 @@ std::string tools_of(const std::string& path) {
     check(named && tool.value("type", Json()) == "function",
           "{}: element {} must be {{\"type\": \"function\", \"function\": {{\"name\": …}}}}", path,
           i);
+    check(data::is_function_name(function["name"].get<std::string>()),
+          "{}: element {}: a name has 1 to 64 of the characters a-z, A-Z, 0-9, '_', '-' and '.'",
+          path, i);
   }
   return json_text(tools);
 }

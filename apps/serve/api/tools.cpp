@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "tapegrad/apps/serve/api/template_words.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
+#include "tapegrad/data/grammar/calls/internal/call_grammar.h"
 
 namespace tapegrad::serve {
 namespace {
 
-constexpr std::size_t kMostTools = 1024, kMostToolName = 64;
+constexpr std::size_t kMostTools = data::kMostFunctions;
 
 // An object that a member is.
 const Json& object_at(Fields& fields, std::string_view name) {
@@ -34,16 +36,10 @@ void read_function_type(Fields& fields) {
 std::string function_name(Fields& function) {
   std::string name;
   if (!function.text("name", name)) function.refuse_missing("name");
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  };
-  const bool right =
-      !name.empty() && name.size() <= kMostToolName && std::ranges::all_of(name, is_letter);
-  if (!right) {
-    function.refuse("name", fmt::format("'{}' must have 1 to {} of the characters a-z, A-Z, 0-9, "
+  if (!data::is_function_name(name)) {
+    function.refuse("name", fmt::format("'{}' must have 1 to 64 of the characters a-z, A-Z, 0-9, "
                                         "'_', '-' and '.'",
-                                        function.path_of("name"), kMostToolName));
+                                        function.path_of("name")));
   }
   return name;
 }
@@ -64,9 +60,9 @@ Json parameters_of(Fields& function) {
   const Json* given = function.find("parameters");
   if (given == nullptr) return {{"type", "object"}, {"properties", Json::object()}};
   if (!given->is_object()) function.refuse_type("parameters", "an object: a JSON schema");
-  const Json type = given->value("type", Json("object"));
-  const bool is_object =
-      type == "object" || (type.is_array() && std::ranges::find(type, "object") != type.end());
+  const Json type = given->value("type", Json());
+  const bool is_object = type.is_null() || type == "object" ||
+                         (type.is_array() && std::ranges::find(type, "object") != type.end());
   if (!is_object) {
     function.refuse("parameters",
                     fmt::format("'{}' must be the schema of an object: its 'type' must be 'object'",
@@ -76,14 +72,14 @@ Json parameters_of(Fields& function) {
 }
 
 // The members that a template sees: those that it names, and `known`. Null is not there.
-Json shown_members(Fields& fields, const Json& object, const data::ChatTemplate& chat,
+Json shown_members(Fields& fields, const Json& object, TemplateWords& words,
                    std::initializer_list<std::string_view> known) {
   for (const std::string_view name : fields.unknown()) {
-    if (names(chat, name)) fields.find(name);
+    if (words.has(name)) fields.find(name);
   }
   Json shown = Json::object();
   for (const auto& [name, value] : object.items()) {
-    const bool read = std::ranges::find(known, name) != known.end() || names(chat, name);
+    const bool read = std::ranges::find(known, name) != known.end() || words.has(name);
     if (read && !value.is_null()) shown[name] = value;
   }
   return shown;
@@ -94,7 +90,7 @@ struct ReadTool {
   Json shown;
 };
 
-ReadTool read_tool(Fields fields, const Json& tool, const data::ChatTemplate& chat) {
+ReadTool read_tool(Fields fields, const Json& tool, TemplateWords& words) {
   read_function_type(fields);
   const Json& member = object_at(fields, "function");
   Fields function = fields.inside(member, kInTool, fields.path_of("function"));
@@ -104,27 +100,31 @@ ReadTool read_tool(Fields fields, const Json& tool, const data::ChatTemplate& ch
   function.boolean("strict", made.strict);
   const Json parameters = parameters_of(function);
   made.parameters = json_text(parameters);
-  Json shown = shown_members(fields, tool, chat, {"type", "function"});
-  shown["function"] = shown_members(function, member, chat, {"name", "description", "parameters"});
+  Json shown = shown_members(fields, tool, words, {"type", "function"});
+  shown["function"] = shown_members(function, member, words, {"name", "description", "parameters"});
   shown["function"]["parameters"] = parameters;
   function.end();
   fields.end();
   return {std::move(made), std::move(shown)};
 }
 
+void check_most_tools(const Fields& fields, const Json& list) {
+  if (list.size() <= kMostTools) return;
+  fields.refuse("tools", fmt::format("'{}' has {} tools, and {} are the most",
+                                     fields.path_of("tools"), list.size(), kMostTools));
+}
+
 std::vector<ReadTool> read_list(Fields& fields, const data::ChatTemplate& chat) {
   const Json* list = fields.find("tools");
   if (list == nullptr) return {};
   if (!list->is_array()) fields.refuse_type("tools", "a list of tools");
-  if (list->size() > kMostTools) {
-    fields.refuse("tools", fmt::format("'tools' has {} tools, and {} are the most", list->size(),
-                                       kMostTools));
-  }
+  check_most_tools(fields, *list);
   std::vector<ReadTool> made;
+  TemplateWords words(chat);
   std::set<std::string> known;
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string path = fmt::format("tools[{}]", i);
-    made.push_back(read_tool(fields.inside((*list)[i], kInTool, path), (*list)[i], chat));
+    made.push_back(read_tool(fields.inside((*list)[i], kInTool, path), (*list)[i], words));
     const std::string& name = made.back().function.name;
     if (!known.insert(name).second) {
       const std::string field = path + ".function.name";
@@ -146,6 +146,7 @@ ToolChoice read_allowed(Fields allowed, std::vector<ReadTool>& tools) {
   allowed.choice("mode", mode, {"auto", "required"});
   const Json* list = allowed.find("tools");
   if (list == nullptr || !list->is_array()) allowed.refuse_type("tools", "a list of tools");
+  check_most_tools(allowed, *list);
   std::set<std::string> wanted;
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string path = fmt::format("tools[{}]", i);
