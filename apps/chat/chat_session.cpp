@@ -11,6 +11,7 @@
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/chat/render_chat.h"
 #include "tapegrad/data/chat/tools/internal/tool_convention.h"
@@ -39,6 +40,11 @@ std::string tools_of_file(const std::string& path) {
   }
   tools = data::functions_of(tools, path);
   check(!tools.empty(), "{}: it has no functions", path);
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    check(data::is_function_name(tools[i]["function"]["name"].get<std::string>()),
+          "{}: element {}: a name has 1 to 64 of the characters a-z, A-Z, 0-9, '_', '-' and '.'",
+          path, i);
+  }
   return json_text(tools);
 }
 

@@ -74,7 +74,9 @@ void AccessLog::ignored(const std::vector<std::string>& names) {
 
 void AccessLog::told_tools() {
   if (form_ == LogForm::none || std::exchange(told_tools_, true)) return;
-  const char* note = "the chat template knows no tools: those of requests are told by a message";
+  const char* note =
+      "the chat template reads no tools, or writes calls in a way that is not known here: those of "
+      "requests are told by a message";
   print_error(form_ == LogForm::json ? json_text(Json{{"time", time_text()}, {"note", note}}) + "\n"
                                      : fmt::format("{} note: {}\n", time_text(), note));
 }

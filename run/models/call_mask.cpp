@@ -163,8 +163,9 @@ void wait_for_call(const CallRules& rules, CallTables& tables, const EachToken& 
   tables.begin = data::bare_mark(rules.format.begin);
   Wait::Progress states = 1;
   if (tables.begin.empty()) {
-    tables.first_call =
-        std::make_unique<WaitForBracket>(bracket_of(rules.format), rules.format.before);
+    auto bracket = std::make_unique<WaitForBracket>(bracket_of(rules.format), rules.format.before);
+    states = bracket->states();
+    tables.first_call = std::move(bracket);
   } else {
     tables.first_call = std::make_unique<WaitForText>(tables.begin);
     states = tables.begin.size();

@@ -35,7 +35,8 @@ class JsonMasks {
   std::shared_ptr<const nn::TokenMask> of_schema(std::string_view schema_json);
   // Any JSON object.
   std::shared_ptr<const nn::TokenMask> of_object();
-  // Answers with calls of functions. Errors of call_mask(), which see.
+  // Answers with calls of functions. CallRules are declared in run/models/internal/call_mask.h,
+  // which is the library's own and not installed. Errors of call_mask(), which see.
   std::shared_ptr<const nn::TokenMask> of_calls(const CallRules& rules);
 
   // How many schemas and sets of functions are kept, and about how many bytes of what is known of

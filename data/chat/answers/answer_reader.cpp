@@ -95,11 +95,9 @@ class MarkedText : public AnswerReader::Text {
 
   // Only the end of the text can be in a further mark. Where the text was valid up to there, a
   // mark within it was in a text of its JSON.
-  void push_failed(const CallBlock& block, char c) override {
-    const std::string& text = block.text();
-    const std::size_t again =
-        whole() ? 0 : std::min(text.size() - block.begin(), begin_.size() - 1);
-    writer_.content(std::string_view(text).substr(0, text.size() - again));
+  void push_failed(std::string_view text, std::size_t body, char c) override {
+    const std::size_t again = whole() ? 0 : std::min(body, begin_.size() - 1);
+    writer_.content(text.substr(0, text.size() - again));
     find_marks();
     for (const char end : text.substr(text.size() - again)) push(end);
     push(c);
@@ -127,31 +125,35 @@ class MarkedText : public AnswerReader::Text {
 void AnswerReader::Text::begin_call(std::string text, std::vector<std::string_view> ends,
                                     std::string_view name) {
   block_.emplace(*reading_.calls, reading_.functions, std::move(text), std::move(ends), name);
+  said_ = 0;
+}
+
+// What is said of the calls is not said as content again.
+bool AnswerReader::Text::say_calls() {
+  if (writer_.calls(block_->calls())) said_ = block_->text().size();
+  return said_ > 0;
 }
 
 void AnswerReader::Text::push_call(char c) {
   const CallBlock::Step step = block_->push(c);
-  const bool said =
-      (reading_.held || step == CallBlock::Step::done) && writer_.calls(block_->calls());
+  if (reading_.held || step == CallBlock::Step::done) say_calls();
   if (step == CallBlock::Step::more) return;
-  if (step == CallBlock::Step::failed && !said) {
-    const CallBlock block = *std::exchange(block_, std::nullopt);
-    push_failed(block, c);
-    return;
-  }
-  const std::string end(block_->end_mark());
-  block_.reset();
+  const CallBlock block = *std::exchange(block_, std::nullopt);
+  const std::size_t said = std::exchange(said_, 0);
   writer_.end_calls();
-  if (step == CallBlock::Step::done) return end_call(end);
-  for (const char more : end + c) push(more);
+  if (step == CallBlock::Step::done) return end_call(block.end_mark());
+  const std::string_view rest = std::string_view(block.text()).substr(said);
+  push_failed(rest, std::min(rest.size(), block.text().size() - block.begin()), c);
 }
 
+// Of a call that was cut, what its parts cannot say yet, such as the first digits of a number, is
+// not text.
 void AnswerReader::Text::end() {
   if (!block_) {
     end_text();
   } else {
-    const bool call = block_->body_complete() || reading_.held;
-    if (!call || !writer_.calls(block_->calls())) writer_.content(block_->text());
+    const bool call = (block_->body_complete() || reading_.held) && say_calls();
+    if (!call) writer_.content(block_->text());
   }
   writer_.end();
 }

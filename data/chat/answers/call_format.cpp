@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,6 +74,14 @@ constexpr auto kFormats = std::to_array<CallFormat>({
 });
 
 }  // namespace
+
+bool is_function_name(std::string_view name) {
+  constexpr std::size_t kMostBytes = 64;
+  return !name.empty() && name.size() <= kMostBytes && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
 
 std::span<const CallFormat> call_formats() { return kFormats; }
 

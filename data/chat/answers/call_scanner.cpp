@@ -14,6 +14,38 @@ constexpr std::string_view kGemmaPrefix = "call:";
 constexpr std::string_view kCallId = "[CALL_ID]";  // of Mistral, before the arguments
 constexpr std::size_t kMostTail = 128;
 
+std::string_view without_space_before(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
+}
+
+// What stands between a name and its arguments: an id or none, the mark `between` or none.
+struct Tail {
+  bool complete = false;
+  bool may_be = false;  // complete, or the beginning of one that is
+  std::string_view id = {};
+};
+
+Tail read_tail(std::string_view text, std::string_view between) {
+  Tail tail;
+  text = without_space_before(text);
+  bool more = kCallId.starts_with(text);
+  if (text.starts_with(kCallId)) {
+    text.remove_prefix(kCallId.size());
+    const auto* const end = std::find_if_not(text.begin(), text.end(), is_name_character);
+    tail.id = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+    text = without_space_before(text.substr(tail.id.size()));
+    more = false;
+  }
+  if (text.starts_with(between)) {
+    text = without_space_before(text.substr(between.size()));
+  } else {
+    more = more || between.starts_with(text);
+  }
+  tail.complete = text.empty();
+  tail.may_be = more || tail.complete;
+  return tail;
+}
+
 }  // namespace
 
 bool CallScanner::known(std::string_view name) const {
@@ -37,8 +69,7 @@ bool CallScanner::push(char c) {
       return in_name(c);
     case State::tail:
       if (c == '{') return end_name(c);
-      tail_ += c;
-      return tail_.size() <= kMostTail;
+      return in_tail(c);
     case State::arguments:
       if (!scanner_.push(c, calls_.back().arguments)) return false;
       return !scanner_.complete() || end_call();
@@ -91,19 +122,18 @@ bool CallScanner::in_name(char c) {
   return c == begin && end_name(c);
 }
 
+bool CallScanner::in_tail(char c) {
+  tail_ += c;
+  return tail_.size() <= kMostTail && read_tail(tail_, without_space(format_.between)).may_be;
+}
+
 // The arguments begin with c.
 bool CallScanner::end_name(char c) {
   ScannedCall& call = calls_.back();
   if (format_.body == CallBody::name_then_object) {
-    std::string_view tail = without_space(tail_);
-    const std::string_view between = without_space(format_.between);
-    if (tail.ends_with(between)) tail.remove_suffix(between.size());
-    if (tail.starts_with(kCallId)) {
-      tail.remove_prefix(kCallId.size());
-      call.id = tail;
-      tail = {};
-    }
-    if (!tail.empty()) return false;
+    const Tail tail = read_tail(tail_, without_space(format_.between));
+    if (!tail.complete) return false;
+    call.id = tail.id;
   }
   const ValueSyntax syntax = format_.body == CallBody::python  ? ValueSyntax::python
                              : format_.body == CallBody::gemma ? ValueSyntax::gemma

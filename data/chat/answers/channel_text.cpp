@@ -105,8 +105,8 @@ class ChannelText : public AnswerReader::Text {
   }
   void end_call(std::string_view mark) override { end_message(mark); }
 
-  void push_failed(const CallBlock& block, char c) override {
-    writer_.content(block.text());
+  void push_failed(std::string_view text, std::size_t /*body*/, char c) override {
+    writer_.content(text);
     push(c);
   }
 

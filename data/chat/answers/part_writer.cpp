@@ -67,25 +67,27 @@ void PartWriter::next_line() {
 }
 
 bool PartWriter::calls(const std::vector<ScannedCall>& calls) {
+  bool any = false;
   for (; said_ < calls.size(); ++said_) {
     const ScannedCall& call = calls[said_];
     if (!call.named) break;
     if (!open_) {
       parts_.push_back(
           {.kind = Kind::call_begin, .index = index_, .name = call.name, .id = call.id});
-      open_ = true;
+      open_ = any = true;
       said_bytes_ = 0;
     }
     if (call.arguments.size() > said_bytes_) {
       add(Kind::call_arguments, std::string_view(call.arguments).substr(said_bytes_));
       said_bytes_ = call.arguments.size();
+      any = true;
     }
     if (!call.complete) break;
     parts_.push_back({.kind = Kind::call_end, .index = index_});
     open_ = false;
+    any = true;
     ++index_;
   }
-  const bool any = said_ > 0 || open_;
   if (any) space_.clear();
   if (any) trims_ = !any_content_;
   return any;

@@ -8,11 +8,10 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/chat/answers/internal/answer_characters.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
 
 namespace tapegrad::data {
 namespace {
-
-constexpr std::size_t kMostDepth = 64;
 
 // A byte within a text of JSON.
 void add_to_text(char c, std::string& json) {
@@ -152,7 +151,7 @@ bool ValueScanner::begin_key(char c, std::string& json) {
 }
 
 bool ValueScanner::begin_container(char c, std::string& json) {
-  if (open_.size() == kMostDepth) return false;
+  if (open_.size() == kMostArgumentDepth) return false;
   open_.push_back(c);
   json += c == '(' ? '{' : c;
   state_ = c == '[' ? State::first_value : State::first_key;

@@ -3,13 +3,11 @@
 #include <string_view>
 
 #include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
 
 namespace tapegrad::data {
 
 // Functions and calls as files have them, in OpenAI's form, which templates see.
-
-// The arguments of calls as JSON may be nested so deeply.
-inline constexpr int kMostArgumentDepth = 48;
 
 // A list of functions: {"type": "function", "function": {"name": …, …}}, or the functions alone,
 // {"name": …, …}; or the text of such a list. Error, beginning with `of`, for what is none.

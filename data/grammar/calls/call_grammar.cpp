@@ -14,7 +14,7 @@
 namespace tapegrad::data {
 namespace {
 
-constexpr std::size_t kMostFunctions = 1000, kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostMarks = 0x100 - kFirstAdded;
 
 Notation notation_of(CallBody body) {
@@ -33,17 +33,13 @@ void check_functions(const CallFormat& format, std::span<const CallFunction> fun
         "[call_grammar] there are {} functions; {} are the most", functions.size(), kMostFunctions);
   std::set<std::string_view> names;
   std::size_t bytes = 0;
-  const auto is_bare = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("_-.:/").find(c) != std::string_view::npos;
-  };
   for (const CallFunction& function : functions) {
     const std::string& name = function.name;
     check(!name.empty(), "[call_grammar] a function has no name");
     check(names.insert(name).second, "[call_grammar] two functions have the name \"{}\"", name);
-    check(has_quoted_names(format.body) || std::ranges::all_of(name, is_bare),
+    check(has_quoted_names(format.body) || is_function_name(name),
           "[call_grammar] the name \"{}\" cannot be written in calls of the format {}: give the "
-          "function one of letters, digits and _-.:/",
+          "function one of up to 64 letters, digits and _-.",
           name, format.name);
     bytes += name.size() + function.parameters.size();
   }

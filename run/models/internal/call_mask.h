@@ -11,9 +11,14 @@
 
 namespace tapegrad::run {
 
+// True if a mask sees every call that an AnswerReader reads. gpt-oss's headers have a second order,
+// " to=functions.f<|channel|>commentary", which masks take for free text: arguments of such calls
+// are whatever the model writes.
+inline bool holds_all_calls(const data::CallFormat& format) { return !format.channels; }
+
 // Which calls of functions an answer may have: see JsonMasks::of_calls.
 struct CallRules {
-  data::CallFormat format;  // its texts must live as long as masks do, as those of all formats
+  data::CallFormat format;  // its texts are read until the call returns
   std::vector<data::CallFunction> functions;
   bool several = true;  // one or more, or one alone; nothing behind the last one
   // True: the answer is calls. False: it is any text up to the format's begin mark, wherever that

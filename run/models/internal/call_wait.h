@@ -79,25 +79,29 @@ class WaitForText : public Wait {
   const std::string mark_;
 };
 
-// For an answer that begins with a bracket, which belongs to the calls.
+// For an answer that begins with a bracket, or with the mark `before` it: both belong to the calls.
+// The progress is how many bytes of the mark the answer has.
 class WaitForBracket : public Wait {
  public:
   WaitForBracket(char bracket, std::string_view before) : bracket_(bracket), before_(before) {}
 
+  Progress states() const { return std::max<Progress>(before_.size(), 1); }
+
   std::optional<std::string> read(Progress& progress, std::string_view bytes) const override {
-    const auto begin = bytes.find_first_not_of(kWhiteSpace);
-    if (progress == kNever || begin == std::string_view::npos) return std::nullopt;
-    const std::string_view text = bytes.substr(begin);
-    if (text[0] == bracket_ || (!before_.empty() && text.starts_with(before_)))
-      return std::string(text);
-    progress = kNever;
+    if (progress == kNever) return std::nullopt;
+    std::string text = before_.substr(0, progress) + std::string(bytes);
+    text.erase(0, text.find_first_not_of(kWhiteSpace));
+    if (text.starts_with(bracket_)) return text;
+    const std::string_view before = before_;
+    if (!before.empty() && text.starts_with(before)) return text;
+    progress = before.starts_with(text) ? text.size() : kNever;
     return std::nullopt;
   }
 
  protected:
   bool may_have(std::string_view bytes) const override {
-    Progress progress = 0;
-    return read(progress, bytes).has_value();
+    return bytes.find(bracket_) != std::string_view::npos ||
+           (!before_.empty() && bytes.find(before_.back()) != std::string_view::npos);
   }
 
  private:

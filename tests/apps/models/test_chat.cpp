@@ -85,7 +85,8 @@ TEST_CASE("a file that has no tools is refused by its name", "[chat]") {
   const fs::path model = put_hf_model(folder, kTemplate);
   for (const char* wrong : {"", "{", "{}", "[]", "[1]", R"([{"type":"function"}])",
                             R"([{"type":"x","function":{"name":"f"}}])",
-                            R"([{"type":"function","function":{"name":1}}])"}) {
+                            R"([{"type":"function","function":{"name":1}}])",
+                            R"([{"type":"function","function":{"name":"a/b"}}])"}) {
     CAPTURE(wrong);
     const Result r =
         chat(folder, model, "Hi\n", {"--tools", folder.put("tools.json", wrong).string()});

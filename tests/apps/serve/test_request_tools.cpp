@@ -101,7 +101,10 @@ TEST_CASE("malformed tools are refused by the place in the request", "[serve]") 
              ContainsSubstring("'web_search'"));
   CHECK(refused(asked({{"tools", {tool(std::string(65, 'f'))}}})).first ==
         "tools[0].function.name");
-  CHECK(refused(asked({{"tools", Fields(std::vector<Fields>(1025, tool("f")))}})).first == "tools");
+  CHECK(refused(asked({{"tools", Fields(std::vector<Fields>(1001, tool("f")))}})).first == "tools");
+  Fields untyped = tool("f");  // null is not there
+  untyped["function"]["parameters"]["type"] = nullptr;
+  server().ask_for("/v1/chat/completions", asked({{"tools", {untyped}}}));
   server().ask_for("/v1/chat/completions", asked({{"tools", {tool(std::string(64, '.'))}}}));
 }
 
@@ -129,6 +132,10 @@ TEST_CASE("a choice of tools names one that is there", "[serve]") {
     CAPTURE(one.choice);
     CHECK(refused(with_tools({{"tool_choice", Fields::parse(one.choice)}})).first == one.param);
   }
+  const Fields one = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  const Fields allowed = {{"type", "allowed_tools"},
+                          {"allowed_tools", {{"tools", std::vector<Fields>(1001, one)}}}};
+  CHECK(refused(with_tools({{"tool_choice", allowed}})).first == "tool_choice.allowed_tools.tools");
   CHECK(refused(asked({{"tool_choice", "required"}})).first == "tool_choice");
   CHECK(refused(asked({{"tools", Fields::array()}, {"tool_choice", "required"}})).first ==
         "tool_choice");
@@ -173,9 +180,9 @@ TEST_CASE("the log says once that the template knows no tools", "[serve]") {
     for (int i = 0; i < requests; ++i) prompt(logs, with_tools());
     logs.program().send(SIGTERM);
     const std::string log = logs.program().wait().err;
-    const std::size_t at = log.find("knows no tools");
+    const std::size_t at = log.find("reads no tools");
     CHECK((at == std::string::npos) == (requests == 0));
-    if (requests > 0) CHECK(log.find("knows no tools", at + 1) == std::string::npos);
+    if (requests > 0) CHECK(log.find("reads no tools", at + 1) == std::string::npos);
   }
 }
 

@@ -70,6 +70,9 @@ TEST_CASE("a template without a system's message has tools told by the user", "[
   const std::string silent =
       "{% for m in messages if m.role != 'system' %}[{{ m.content }}]{% endfor %}";
   CHECK(shown(silent, {{{"user", "1+1?"}}, kTools}) == "[" + kTold + "\n\n1+1?]");
+  // Nor are they lost beside one that the request has.
+  CHECK(shown(silent, {{{"system", "Be brief."}, {"user", "1+1?"}}, kTools}) ==
+        "[" + kTold + "\n\n1+1?]");
   CHECK(shown(silent, {{{"assistant", "2"}}, kTools}) == "[" + kTold + "][2]");
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -20,5 +23,24 @@ inline bool names(const data::ChatTemplate& chat, std::string_view word) {
   }
   return false;
 }
+
+// The same for the names that one request has. Each is looked for once; of more than a thousand
+// different ones, the further are none of the template's.
+class TemplateWords {
+ public:
+  explicit TemplateWords(const data::ChatTemplate& chat) : chat_(chat) {}
+
+  bool has(std::string_view word) {
+    constexpr std::size_t kMostWords = 1000;
+    const auto found = found_.find(word);
+    if (found != found_.end()) return found->second;
+    if (found_.size() == kMostWords) return false;
+    return found_.emplace(word, names(chat_, word)).first->second;
+  }
+
+ private:
+  const data::ChatTemplate& chat_;
+  std::map<std::string, bool, std::less<>> found_ = {};
+};
 
 }  // namespace tapegrad::serve

@@ -2,16 +2,15 @@
 
 #include <utility>
 
-#include "tapegrad/apps/serve/api/fields/template_words.h"
-#include "tapegrad/data/chat/tools/internal/call_form.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
 
 namespace tapegrad::serve {
 namespace {
 
 // What a template names is not ignored.
-void end_with(Fields& fields, const data::ChatTemplate& chat) {
+void end_with(Fields& fields, TemplateWords& words) {
   for (const std::string_view name : fields.unknown()) {
-    if (names(chat, name)) fields.find(name);
+    if (words.has(name)) fields.find(name);
   }
   fields.end();
 }
@@ -80,8 +79,8 @@ void EarlierCalls::read_call(Fields call) {
     function.refuse("arguments", fmt::format("'{}' must be the text of a JSON object",
                                              function.path_of("arguments")));
   }
-  end_with(function, chat_);
-  end_with(call, chat_);
+  end_with(function, words_);
+  end_with(call, words_);
 }
 
 }  // namespace tapegrad::serve

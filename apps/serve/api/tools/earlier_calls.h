@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tapegrad/apps/serve/api/fields/fields.h"
+#include "tapegrad/apps/serve/api/fields/template_words.h"
 #include "tapegrad/data/chat/chat_template.h"
 
 namespace tapegrad::serve {
@@ -18,16 +19,16 @@ bool is_object_text(const Json& arguments);
 // Checks the calls of a conversation's answers, and that each result is of a call before it.
 class EarlierCalls {
  public:
-  explicit EarlierCalls(const data::ChatTemplate& chat) : chat_(chat) {}
+  explicit EarlierCalls(const data::ChatTemplate& chat) : words_(chat) {}
   // The members "tool_calls" and "tool_call_id" of the next message. Refused for a call without a
-  // name; for arguments that are neither an object nor the text of one; for a result without the id
-  // of a call, unless none of them has one.
+  // name; for arguments that are neither an object nor the text of one; for a result that names
+  // no call before it, or none at all though all of those have ids.
   void read(Fields& message, std::string_view role);
 
  private:
   void read_call(Fields call);
 
-  const data::ChatTemplate& chat_;
+  TemplateWords words_;
   std::set<std::string> ids_;
   bool any_without_id_ = false;
 };

@@ -81,11 +81,12 @@ void hold_calls(const Fields& fields, const ServedModel& model, const Tools& too
     rules.free_until = reading.reasoning->end;
     if (!reading.within_reasoning) rules.free_from = reading.reasoning->begin;
   }
+  const bool all = run::holds_all_calls(rules.format);
   const auto calls = mask_of_calls(fields, model, tools, std::move(rules));
   if (calls == nullptr) return;
   const bool either = mask != nullptr && !must_call(tools);
   mask = either ? std::make_shared<const EitherMask>(calls->clone(), mask->clone()) : calls;
-  reading.held = !either;
+  reading.held = !either && all;
 }
 
 }  // namespace tapegrad::serve

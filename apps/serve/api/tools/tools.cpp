@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "tapegrad/apps/serve/api/fields/template_words.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
+#include "tapegrad/data/grammar/calls/internal/call_grammar.h"
 
 namespace tapegrad::serve {
 namespace {
 
-constexpr std::size_t kMostTools = 1024, kMostToolName = 64;
+constexpr std::size_t kMostTools = data::kMostFunctions;
 
 // An object that a member is.
 const Json& object_at(Fields& fields, std::string_view name) {
@@ -41,16 +43,10 @@ void leave_out(const Fields& tool, const std::string& type) {
 std::string function_name(Fields& function) {
   std::string name;
   if (!function.text("name", name)) function.refuse_missing("name");
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  };
-  const bool right =
-      !name.empty() && name.size() <= kMostToolName && std::ranges::all_of(name, is_letter);
-  if (!right) {
-    function.refuse("name", fmt::format("'{}' must have 1 to {} of the characters a-z, A-Z, 0-9, "
+  if (!data::is_function_name(name)) {
+    function.refuse("name", fmt::format("'{}' must have 1 to 64 of the characters a-z, A-Z, 0-9, "
                                         "'_', '-' and '.'",
-                                        function.path_of("name"), kMostToolName));
+                                        function.path_of("name")));
   }
   return name;
 }
@@ -60,9 +56,9 @@ Json parameters_of(Fields& function) {
   const Json* given = function.find("parameters");
   if (given == nullptr) return {{"type", "object"}, {"properties", Json::object()}};
   if (!given->is_object()) function.refuse_type("parameters", "an object: a JSON schema");
-  const Json type = given->value("type", Json("object"));
-  const bool is_object =
-      type == "object" || (type.is_array() && std::ranges::find(type, "object") != type.end());
+  const Json type = given->value("type", Json());
+  const bool is_object = type.is_null() || type == "object" ||
+                         (type.is_array() && std::ranges::find(type, "object") != type.end());
   if (!is_object) {
     function.refuse("parameters",
                     fmt::format("'{}' must be the schema of an object: its 'type' must be 'object'",
@@ -72,14 +68,14 @@ Json parameters_of(Fields& function) {
 }
 
 // The members that a template sees: those that it names, and `known`. Null is not there.
-Json shown_members(Fields& fields, const Json& object, const data::ChatTemplate& chat,
+Json shown_members(Fields& fields, const Json& object, TemplateWords& words,
                    std::initializer_list<std::string_view> known) {
   for (const std::string_view name : fields.unknown()) {
-    if (names(chat, name)) fields.find(name);
+    if (words.has(name)) fields.find(name);
   }
   Json shown = Json::object();
   for (const auto& [name, value] : object.items()) {
-    const bool read = std::ranges::find(known, name) != known.end() || names(chat, name);
+    const bool read = std::ranges::find(known, name) != known.end() || words.has(name);
     if (read && !value.is_null()) shown[name] = value;
   }
   return shown;
@@ -94,7 +90,7 @@ class ToolReader {
   };
 
   ToolReader(const data::ChatTemplate& chat, ToolForm form)
-      : chat_(chat), flat_(form == ToolForm::flat) {}
+      : words_(chat), flat_(form == ToolForm::flat) {}
 
   void read_list(Fields& fields) {
     for_each(fields, "tools", [&](Fields tool, const Json& json) {
@@ -132,7 +128,7 @@ class ToolReader {
                                [&](const Tool& tool) { return tool.function.name == name; });
   }
 
-  const data::ChatTemplate& chat_;
+  TemplateWords words_;
   const bool flat_;
   std::vector<Tool> tools_ = {};
   std::set<std::string> names_ = {};
@@ -142,7 +138,7 @@ void ToolReader::read_nested(Fields tool, const Json& json) {
   read_function_type(tool);
   const Json& member = object_at(tool, "function");
   Fields function = tool.inside(member, kInTool, tool.path_of("function"));
-  add(function, member, "", shown_members(tool, json, chat_, {"type", "function"}));
+  add(function, member, "", shown_members(tool, json, words_, {"type", "function"}));
   tool.end();
 }
 
@@ -176,7 +172,7 @@ void ToolReader::add(Fields& function, const Json& json, const std::string& spac
   const Json parameters = parameters_of(function);
   made.parameters = json_text(parameters);
   made.field = function.path_of("parameters");
-  Json members = shown_members(function, json, chat_, {"name", "description", "parameters"});
+  Json members = shown_members(function, json, words_, {"name", "description", "parameters"});
   if (flat_) members.erase("type");
   members["name"] = made.name;
   members["parameters"] = parameters;

@@ -62,8 +62,9 @@ class AnswerReader::Text {
  protected:
   // The text is over, outside of a call.
   virtual void end_text() = 0;
-  // What becomes of a call's text that is none, and of the byte that shows it.
-  virtual void push_failed(const CallBlock& block, char c) = 0;
+  // What becomes of a call's text that is none, and of the byte that shows it. `body`: the bytes at
+  // its end that are behind the begin mark.
+  virtual void push_failed(std::string_view text, std::size_t body, char c) = 0;
   // A call has ended by this mark.
   virtual void end_call(std::string_view /*mark*/) {}
   void begin_call(std::string text, std::vector<std::string_view> ends, std::string_view name = {});
@@ -73,6 +74,10 @@ class AnswerReader::Text {
   AnswerReading reading_;
   PartWriter writer_;
   std::optional<CallBlock> block_ = {};  // the call that is read
+  std::size_t said_ = 0;                 // bytes of its text that its parts have said
+
+ private:
+  bool say_calls();
 };
 
 }  // namespace tapegrad::data

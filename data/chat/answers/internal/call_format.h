@@ -7,6 +7,12 @@
 
 namespace tapegrad::data {
 
+// The lists and objects of arguments are nested at most so deeply, wherever they are read.
+inline constexpr int kMostArgumentDepth = 48;
+
+// The names of functions that any format can write: 1 to 64 of letters, digits, '_', '-' and '.'.
+bool is_function_name(std::string_view name);
+
 // What stands between the marks of a call.
 enum class CallBody {
   object,            // {"name": "f", "arguments": {…}}

@@ -56,6 +56,7 @@ class CallScanner {
   bool begin(char c);
   bool begin_call(char c);
   bool in_name(char c);
+  bool in_tail(char c);
   bool end_name(char c);
   bool begin_value(char c);
   bool end_value();

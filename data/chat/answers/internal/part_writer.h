@@ -24,7 +24,7 @@ class PartWriter {
   void reasoning(char c);
   void end_reasoning();
   void next_line();  // what follows is a message of its own
-  // What is new in the calls of a block. True if anything of the block has been said.
+  // Says what is new in the calls of a block; true if there was anything.
   bool calls(const std::vector<ScannedCall>& calls);
   void end_calls();
   // The answer is over.

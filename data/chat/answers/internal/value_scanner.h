@@ -16,7 +16,8 @@ enum class ValueSyntax {
 
 // A text or a container that is read byte by byte, and written as JSON: JSON as it stands, other
 // syntaxes without white space. A byte that no such value has is refused at once, but for those of
-// numbers and of words, which are judged at their end. Containers are nested at most 64 deep.
+// numbers and of words, which are judged at their end. Containers are nested at most
+// kMostArgumentDepth deep.
 class ValueScanner {
  public:
   // `quote`: of gemma.

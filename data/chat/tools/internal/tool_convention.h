@@ -20,12 +20,11 @@ const CallFormat& call_format_for(const ChatTemplate& chat_template);
 // system's message, which is added if there is none. If the template shows no such message, it
 // stands before the first text of the user.
 //
-// A template that shows calls and results is given them, in the form in which it does: arguments as
-// an object, or as a text where it needs one; an empty content as "", or as None where it needs
-// that. For any other, and beside tools that are told, they become texts:
-// - Calls stand behind the content of their message.
-// - Results that follow each other are one message of the user, in the order of their calls, with
-//   the text that the user says next.
+// A template that shows calls and results is given them, in the form in which it does: see
+// CallForm. For any other, and beside tools that are told, calls become texts behind the content of
+// their message, in call_format_for(). Results are messages of the role "tool" where a template of
+// a known format shows such; else, those that follow each other are one message of the user, in the
+// order of their calls, with the text that the user says next.
 //
 // Contents are texts and stay as they are; marks that one spells, such as </tool_response>, are
 // text of its turn. See render_chat() for special tokens. Errors of ChatTemplate::render for what

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +11,8 @@
 #include "tapegrad/data/grammar/token_trie.h"
 
 namespace tapegrad::data {
+
+inline constexpr std::size_t kMostFunctions = 1000;
 
 // A function that a model may call.
 struct CallFunction {
@@ -42,8 +45,8 @@ std::string_view bare_mark(std::string_view mark);
 // arguments that cannot be written bare, in a body that has them so, are left out.
 //
 // Error, with the function's name and the place in its parameters, for what compile_schema()
-// refuses, for parameters that no object fits, and for names that are empty, twice there, or not of
-// letters, digits and _-.:/ in a body that has them without quotes.
+// refuses, for parameters that no object fits, and for names that are empty, twice there, or no
+// is_function_name() in a body that has them without quotes. Error for more than kMostFunctions.
 std::shared_ptr<const Grammar> call_grammar(const CallFormat& format,
                                             std::span<const CallFunction> functions, bool several,
                                             const CallMarks& marks = {},

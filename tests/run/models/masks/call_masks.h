@@ -92,6 +92,22 @@ inline std::string read_calls(const data::CallFormat& format,
   return calls + arguments;
 }
 
+// What an AnswerReader says beside calls.
+inline std::string content_of(const data::CallFormat& format,
+                              const std::vector<data::CallFunction>& functions,
+                              std::string_view text) {
+  data::AnswerReading reading{.calls = &format, .held = true};
+  for (const auto& function : functions) reading.functions.push_back(function.name);
+  data::AnswerReader reader(std::move(reading));
+  std::vector<data::AnswerPart> parts = reader.push(text);
+  for (data::AnswerPart& part : reader.end()) parts.push_back(std::move(part));
+  std::string content;
+  for (const data::AnswerPart& part : parts) {
+    if (part.kind == data::AnswerPart::Kind::content) content += part.text;
+  }
+  return content;
+}
+
 // What is wrong about an answer's calls; "" if nothing is.
 inline std::string fault(const data::CallFormat& format,
                          const std::vector<data::CallFunction>& functions, bool several,

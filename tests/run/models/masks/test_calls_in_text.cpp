@@ -29,6 +29,7 @@ TEST_CASE("an answer is free until a call begins, which is complete and fits", "
         CHECK(!answer.may_end());
         REQUIRE(answer.draw_to_end());
         CHECK(fault(format, functions, several, answer.text().substr(before.size())) == "");
+        CHECK(content_of(format, functions, answer.text()) == data::bare_mark(before));
       }
     }
   }
@@ -159,6 +160,15 @@ TEST_CASE("a format without a begin mark calls where the answer begins with a br
   CHECK(!tagged.allows(tokenizer.encode("x").at(0)));
   REQUIRE(tagged.draw_to_end());
   CHECK(fault(format, two_functions(), true, tagged.text()) == "");
+  RandomAnswer spelled(tokenizer, format, *mask, rng);
+  REQUIRE(spelled.add_text("\n<|python_tag|>", false));
+  CHECK(!spelled.may_end());
+  CHECK(!spelled.allows(tokenizer.encode("x").at(0)));
+  REQUIRE(spelled.draw_to_end());
+  CHECK(fault(format, two_functions(), true, spelled.text()) == "");
+  RandomAnswer other(tokenizer, format, *mask, rng);
+  REQUIRE(other.add_text("<|python {]", false));
+  CHECK(other.may_end());
   RandomAnswer text(tokenizer, format, *mask, rng);
   REQUIRE(text.add_text("I say {]", false));
   CHECK(text.may_end());
