@@ -18,10 +18,9 @@ if [ ! -d "$here/node_modules/openai" ]; then
   echo "left out: npm ci --prefix tests/clients"
   exit 0
 fi
-node "$here/openai_client.mjs" "$url" tiny-chat
 # In an agent's loop, the model must call: it is random. Two loops of each client, of a call and an answer.
 call='{"name": "multiply", "arguments": {"a": 6, "b": 7}}'
-for client in langchain ai_sdk; do
+for client in openai langchain ai_sdk; do
   python3 "$here/forced_calls.py" "$url" "$call" null "$call" null >"$work/between" &
   between=$!
   trap 'kill "$between" "$server"; rm -rf "$work"' EXIT
