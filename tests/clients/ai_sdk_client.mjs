@@ -65,7 +65,7 @@ assert.equal((await streamedSteps.steps)[0].toolResults[0].output, 42);
 assert.equal((await streamedSteps.steps).length, 2);
 
 // Answers of a schema.
-const pet = z.object({ kind: z.enum(["cat", "dog"]), legs: z.number().int().min(0).max(9), names: z.array(z.enum(["Ada", "Bob"])).max(2) });
+const pet = z.object({ kind: z.enum(["cat", "dog"]), legs: z.number().int().min(0).max(9), names: z.array(z.enum(["Ada", "Bob"])).max(2), ages: z.partialRecord(z.enum(["Ada", "Bob"]), z.number().int().min(0).max(9)) });
 const shaped = { ...asked, temperature: 2, maxOutputTokens: 400 };
 const { object } = await generateObject({ ...shaped, schema: pet });
 assert.deepEqual(pet.parse(object), object);

@@ -64,7 +64,7 @@ assert.equal(responded.tool_calls[0].name, "multiply");
 assert.ok((await withTools({ maxTokens: 16 }, {}).invoke(messages)).usage_metadata.output_tokens > 0); // "auto", as agents ask
 
 // Answers of a schema, each way that there is.
-const pet = z.object({ kind: z.enum(["cat", "dog"]), legs: z.number().int().min(0).max(9), names: z.array(z.enum(["Ada", "Bob"])).max(2) });
+const pet = z.object({ kind: z.enum(["cat", "dog"]), legs: z.number().int().min(0).max(9), names: z.array(z.enum(["Ada", "Bob"])).max(2), ages: z.partialRecord(z.enum(["Ada", "Bob"]), z.number().int().min(0).max(9)) });
 for (const method of ["jsonSchema", "functionCalling"]) {
   for (const strict of [undefined, true]) {
     const found = await chat({ maxTokens: 400, temperature: 2 }).withStructuredOutput(pet, { name: "pet", method, strict }).invoke("which?");
