@@ -9,7 +9,6 @@
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/nn/generation/internal/broken_logits.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/chat_template_of.h"

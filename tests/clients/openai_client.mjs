@@ -1,10 +1,13 @@
 // Speaks to `tapegrad serve` with OpenAI's own JavaScript library, as its users do.
-// usage: openai_client.mjs URL MODEL      serve.sh starts the server
+// usage: openai_client.mjs URL MODEL FORCED_URL      serve.sh starts the server, and what stands before FORCED_URL:
+// forced_calls.py, which makes the model call multiply(6, 7), then nothing, twice
 import assert from "node:assert/strict";
 import OpenAI from "openai";
+import { zodFunction, zodResponseFormat, zodResponsesFunction, zodTextFormat } from "openai/helpers/zod";
 import { VERSION } from "openai/version";
+import { z } from "zod";
 
-const [url, model] = process.argv.slice(2);
+const [url, model, forced] = process.argv.slice(2);
 const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: "right-key", maxRetries: 0 });
 const messages = [{ role: "system", content: "be brief" }, { role: "user", content: "hello" }];
 
@@ -99,6 +102,33 @@ for (const tool_choice of ["required", { type: "allowed_tools", mode: "required"
   assert.equal(item.type, tool_choice === "none" ? "message" : "function_call");
   if (item.type === "function_call") talk.push({ type: "function_call_output", call_id: item.call_id, output: `rain for ${item.parsed_arguments.days} days` });
 }
+
+// Calls of a chat, at once and as a stream, and the library's own loop to the last answer.
+const Factors = z.object({ a: z.number().int().min(0).max(9), b: z.number().int().min(0).max(9) });
+const multiply = { name: "multiply", parameters: Factors, function: ({ a, b }) => String(a * b) };
+const counting = { model, messages, tools: [zodFunction(multiply)], tool_choice: "required", parallel_tool_calls: false, seed: 4, temperature: 2 };
+const counted = (await client.chat.completions.parse(counting)).choices[0];
+assert.equal(counted.finish_reason, "tool_calls");
+assert.deepEqual(Factors.parse(counted.message.tool_calls[0].function.parsed_arguments), JSON.parse(counted.message.tool_calls[0].function.arguments));
+const countedStream = await client.chat.completions.stream(counting).finalChatCompletion();
+assert.deepEqual(countedStream.choices[0].message.tool_calls, counted.message.tool_calls);
+const clientOfForced = new OpenAI({ baseURL: `${forced}/v1`, apiKey: "right-key", maxRetries: 0 });
+for (const stream of [false, true]) {
+  const runnable = { type: "function", function: { ...multiply, parameters: z.toJSONSchema(Factors), parse: JSON.parse } };
+  const runner = clientOfForced.chat.completions.runTools({ model, messages, tools: [runnable], seed: 4, stream });
+  await runner.done();
+  assert.equal(await runner.finalFunctionToolCallResult(), "42");
+  assert.deepEqual(runner.messages.map((message) => message.role), ["system", "user", "assistant", "tool", "assistant"]);
+}
+
+// Answers of zod's schemas.
+const Pet = z.object({ kind: z.enum(["cat", "dog"]), legs: z.number().int().min(0).max(9), names: z.array(z.enum(["Ada", "Bob"])).max(2) });
+const chosen = await client.chat.completions.parse({ model, messages, seed: 4, temperature: 2, response_format: zodResponseFormat(Pet, "pet") });
+assert.deepEqual(Pet.parse(chosen.choices[0].message.parsed), chosen.choices[0].message.parsed);
+const chosenToo = await client.responses.parse({ model, input, seed: 4, temperature: 2, text: { format: zodTextFormat(Pet, "pet") } });
+assert.deepEqual(Pet.parse(chosenToo.output_parsed), chosenToo.output_parsed);
+const multiplied = await client.responses.parse({ ...calling, tools: [zodResponsesFunction(multiply)], tool_choice: "required", parallel_tool_calls: false });
+assert.ok(Factors.safeParse(multiplied.output[0].parsed_arguments).success);
 
 // Vectors: the library asks for base64 and returns floats.
 const { data } = await client.embeddings.create({ model, input: ["once upon", "a time"] });

@@ -12,7 +12,7 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/models/internal/call_mask.h"
 #include "tapegrad/run/models/json_mask.h"
-#include "tapegrad/tests/data/grammar/call_texts.h"
+#include "tapegrad/tests/data/grammar/drawn_calls.h"
 #include "tapegrad/tests/data/grammar/made_up_schemas.h"
 #include "tapegrad/tests/data/grammar/random_calls.h"
 #include "tapegrad/tests/data/grammar/random_text.h"

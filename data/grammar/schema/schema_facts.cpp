@@ -65,7 +65,8 @@ void SchemaReader::add(const SchemaPlace& place, SchemaFacts& facts, int depth) 
     fail("[json_schema] {}: a schema is an object, true or false", place.path);
   const Adding adding{place, schema, facts};
   for (const auto& [name, value] : schema.items()) {
-    work_ += value.size() / 8;  // the values of an enum, say
+    const bool names = name == "propertyNames" && value.is_object() && value.contains("enum");
+    work_ += (names ? value["enum"] : value).size() / 8;  // the values of an enum, say
     const Keyword* keyword = find_keyword(name);
     if (keyword == nullptr) {
       if (is_annotation(name)) continue;

@@ -194,6 +194,41 @@ void add_properties(const Adding& to, const std::string& keyword, const Json& va
   add_members(to, value, additional);
 }
 
+// Names are texts in any case. A list of them is one of members: nothing else may come.
+void add_names(const Adding& to, const std::string& keyword, const Json& value) {
+  static const Json kNone(false);
+  if (value == Json(true)) return;
+  const Json* listed = nullptr;
+  bool supported = value.is_object();
+  for (const auto& [name, part] : value.items()) {
+    if (name == "enum" && part.is_array() && !part.empty() && part.size() <= kMostMembers) {
+      listed = &part;
+      for (const Json& one : part) supported &= one.is_string();
+    } else {
+      supported &= is_annotation(name) || (name == "type" && part == Json("string"));
+    }
+  }
+  if (!supported) {
+    refuse(to, keyword,
+           fmt::format("is supported with the type string, and an enum of up to {} texts",
+                       kMostMembers));
+  }
+  if (listed == nullptr) return;
+  SchemaFacts& facts = to.facts;
+  const SchemaPlaces none = {to.below(kNone, keyword)};
+  std::set<std::string> names;
+  for (const Json& one : *listed) names.insert(one.get<std::string>());
+  for (SchemaFacts::Member& member : facts.members) {
+    if (names.erase(member.name) == 0) append(member.value, none);
+  }
+  facts.has_properties = true;
+  if (!facts.additional) facts.additional.emplace();
+  const auto is_none = [](const SchemaPlace& place) { return *place.schema == kNone; };
+  if (std::ranges::any_of(*facts.additional, is_none)) return;
+  for (const std::string& name : names) facts.members.push_back({name, *facts.additional});
+  append(*facts.additional, none);
+}
+
 void add_union(const Adding& to, const std::string& keyword, const Json& value) {
   if (to.place.without_unions) return;
   to.facts.unions.push_back({list_of(to, keyword, value), keyword == "oneOf"});
@@ -225,6 +260,7 @@ const std::map<std::string, Keyword, std::less<>>& keywords() {
       {"uniqueItems", {add_unique, kArray}},
       {"properties", {add_properties, kObject}},
       {"additionalProperties", {add_properties, kObject}},
+      {"propertyNames", {add_names, kObject}},
       {"minProperties", {add_least<&F::min_properties>, kObject}},
       {"maxProperties", {add_most<&F::max_properties>, kObject}},
       {"required", {ignore, kObject}},  // by SchemaReader, after all properties

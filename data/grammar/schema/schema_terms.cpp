@@ -151,6 +151,7 @@ Term SchemaTerms::string_of(const SchemaFacts& facts) {
   std::vector<CharAutomaton> automata;
   for (const std::string& format : facts.formats) {
     const std::string_view pattern = pattern_of_format(format);
+    if (pattern.empty() && !facts.patterns.empty() && is_said_by_pattern(format)) continue;
     if (pattern.empty()) refuse_schema(facts.path, "format", "\"" + format + "\" is not supported");
     automata.push_back(automaton_of_pattern(pattern, work_));
   }

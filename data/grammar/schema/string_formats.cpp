@@ -1,6 +1,7 @@
 #include "tapegrad/data/grammar/schema/internal/string_formats.h"
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace tapegrad::data {
@@ -39,6 +40,14 @@ const std::map<std::string_view, std::string> kFormats = {
 std::string_view pattern_of_format(std::string_view format) {
   const auto found = kFormats.find(format);
   return found == kFormats.end() ? std::string_view() : found->second;
+}
+
+bool is_said_by_pattern(std::string_view format) {
+  static const std::set<std::string_view> kNames = {
+      "base64", "base64url", "cidrv4",      "cidrv6", "cuid",      "cuid2", "e164",
+      "emoji",  "ends_with", "guid",        "hex",    "includes",  "ksuid", "lowercase",
+      "mac",    "nanoid",    "starts_with", "ulid",   "uppercase", "xid"};
+  return kNames.contains(format);
 }
 
 }  // namespace tapegrad::data

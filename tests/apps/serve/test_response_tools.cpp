@@ -144,5 +144,5 @@ TEST_CASE("malformed tools of a response are refused by the place in the request
   std::vector<Fields> many;
   for (int i = 0; i < 600; ++i) many.push_back(tool("f" + std::to_string(i)));
   CHECK(error_of(asked({{"tools", {group("a", many), group("b", many)}}}))["param"] ==
-        "tools[1].tools[424].name");
+        "tools[1].tools[400].name");
 }

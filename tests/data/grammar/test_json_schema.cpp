@@ -158,6 +158,34 @@ TEST_CASE("further members have other names and the type that is asked of them",
                 "#/properties/a: \"patternProperties\"", "not supported");
 }
 
+TEST_CASE("names of members may be texts or those of a list, as zod's records have it",
+          "[json_schema]") {
+  const std::string record = R"({"type": "object", "additionalProperties": {"type": "boolean"}, )";
+  check_texts(record + R"("propertyNames": {"type": "string"}})", {R"({})", R"({"a": true})"},
+              {R"({"a": 1})", R"({1: true})"});
+  check_texts(record + R"("propertyNames": true})", {R"({"a": true})"}, {R"({"a": 1})"});
+  const std::string listed = R"("propertyNames": {"type": "string", "enum": ["a", "b"]})";
+  check_texts(record + listed + R"(, "required": ["a", "b"]})", {R"({"a": true, "b": false})"},
+              {R"({"a": true})", R"({"a": true, "b": 1})", R"({"a": true, "b": true, "c": true})"});
+  check_texts(record + listed + "}", {R"({})", R"({"a": true})", R"({"b": true})"},
+              {R"({"c": true})", R"({"b": 1})", R"({"a": true, "a": true})"});
+  check_texts(R"({"properties": {"a": {"type": "null"}, "c": true}, )" + listed + "}",
+              {R"({"a": null})", R"({"b": 5})"}, {R"({"a": 5})", R"({"c": 5})", R"({"d": 5})"});
+  check_texts(R"({"allOf": [{)" + listed + R"(}, {"propertyNames": {"enum": ["b", "c"]}}]})",
+              {R"({"b": 1})", "{}"}, {R"({"a": 1})", R"({"c": 1})"});
+  check_refused(R"({"propertyNames": {"pattern": "^a"}})", "#", "\"propertyNames\" is supported");
+  check_refused(R"({"propertyNames": {"enum": [1]}})", "#", "\"propertyNames\" is supported");
+  check_refused(R"({"propertyNames": false})", "#", "\"propertyNames\" is supported");
+  check_refused(R"({"propertyNames": 1})", "#", "\"propertyNames\" is supported");
+}
+
+TEST_CASE("a format that names what a pattern says is that pattern", "[json_schema]") {
+  check_texts(R"({"type": "string", "format": "starts_with", "pattern": "^ab.*"})", {"\"abc\""},
+              {"\"bab\"", "\"\""});
+  check_refused(R"({"type": "string", "format": "starts_with"})", "#", "is not supported");
+  check_refused(R"({"type": "string", "format": "iri", "pattern": "a"})", "#", "is not supported");
+}
+
 TEST_CASE("arrays have their items and as many as are asked for", "[json_schema]") {
   check_texts(R"({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3})",
               {"[1]", "[1,2]", "[1, 2, 3]", "[\n  1,\n  2\n]"},
@@ -317,5 +345,11 @@ TEST_CASE("schemas made up to be endless are refused in time", "[json_schema]") 
   std::string names = R"({"type": "object", "additionalProperties": true, "properties": {)";
   for (int i = 0; i < 300; ++i) names += fmt::format(R"("{}{}": {{}}, )", i, std::string(100, 'n'));
   check_refused(names + R"("last": {}}})", "additionalProperties", "names");
+  std::string lists = R"({"$defs": {"a": {"propertyNames": {"enum": [)", parts;
+  for (int i = 0; i < 900; ++i) lists += fmt::format(R"("a{}", )", i);
+  lists += R"("a"]}}, "b": {"propertyNames": {"enum": [)";
+  for (int i = 0; i < 900; ++i) lists += fmt::format(R"("b{}", )", i);
+  for (int i = 0; i < 10000; ++i) parts += R"({"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, )";
+  check_refused(lists + R"("b"]}}}, "allOf": [)" + parts + "true]}", "", "too many schemas");
   check_refused(std::string(100, '[') + std::string(100, ']'), "", "nested too deeply");
 }

@@ -9,4 +9,7 @@ namespace tapegrad::data {
 // the usual forms alone.
 std::string_view pattern_of_format(std::string_view format);
 
+// True for the names that zod writes beside a "pattern", which says the same: cuid, starts_with, …
+bool is_said_by_pattern(std::string_view format);
+
 }  // namespace tapegrad::data

@@ -10,7 +10,7 @@
 #include "tapegrad/data/chat/answers/internal/answer_reader.h"
 #include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/tests/catch.h"
-#include "tapegrad/tests/data/grammar/call_texts.h"
+#include "tapegrad/tests/data/grammar/drawn_calls.h"
 #include "tapegrad/tests/data/grammar/random_calls.h"
 #include "tapegrad/tests/data/grammar/small_validator.h"
 
