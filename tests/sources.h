@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -24,6 +25,14 @@ inline std::string folder_of(const std::string& path) {
   constexpr std::string_view kInternal = "/internal";
   if (folder.ends_with(kInternal)) folder.resize(folder.size() - kInternal.size());
   return folder;
+}
+
+using Names = std::set<std::string>;
+
+inline std::string listed(const Names& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 // The text, without comments, of every .h and .cpp file in the given folders of this source tree,

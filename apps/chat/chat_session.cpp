@@ -218,7 +218,13 @@ bool ChatSession::go_on(const sampling::OnText& on_answer) {
       data::Message& last = conversation_.messages.back();
       const std::string content = last.content + more.content;
       // Calls are a part of what is new alone.
-      last = data::with_content(more.json.empty() ? last : more, content);
+      if (!more.json.empty()) {
+        Json whole = parse_json<Json>(data::json_of_message(last), kChatDepth);
+        Json added = parse_json<Json>(more.json, kChatDepth);
+        if (Json* calls = data::calls_in(added)) whole["tool_calls"] = std::move(*calls);
+        last = data::message_of_json(json_text(whole));
+      }
+      last = data::with_content(last, content);
     } else {
       text_.pop_back();  // the line break behind an answer
       text_ += answer(on_answer).content + "\n";

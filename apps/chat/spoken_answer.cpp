@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/internal/spaces.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/data/chat/internal/tool_lines.h"
 
 namespace tapegrad::chat {
@@ -37,15 +39,20 @@ void SpokenAnswer::end_reasoning() {
 void SpokenAnswer::say_call(std::string_view name, const std::string& arguments) {
   end_reasoning();
   begin_line();
-  const Json given = parse_json<Json>(arguments, data::kMostArgumentDepth + 16);
-  show(fmt::format("→ {}({})", name, json_text(given)));
+  std::string given = arguments;  // on one line
+  try {
+    given = json_text(parse_json<Json>(arguments, data::kMostArgumentDepth));
+  } catch (const Error&) {  // a name that comes twice, say
+    std::replace(given.begin(), given.end(), '\n', ' ');
+  }
+  show(fmt::format("→ {}({})", name, given));
   behind_call_ = true;
 }
 
 void SpokenAnswer::say_content(std::string_view text) {
   end_reasoning();
   if (behind_call_) {  // on a line of its own, whatever white space stands there
-    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    text = without_space_before(text);
     if (text.empty()) return;
     behind_call_ = false;
     begin_line();

@@ -96,7 +96,7 @@ int talk(ChatSession& session) {
   while (goes_on && std::ferror(stdout) == 0) {
     const auto line = lines.next(session.waiting_call() + "> ");
     if (!line) break;
-    if (line->empty()) continue;
+    if (line->empty() && session.waiting_call().empty()) continue;
     try {
       if (const auto command = command_of(*line)) {
         goes_on = obey(session, *command);

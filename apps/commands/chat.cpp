@@ -6,7 +6,6 @@
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/sample/sampling_options.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/generation/internal/broken_logits.h"

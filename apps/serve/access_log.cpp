@@ -65,7 +65,7 @@ void AccessLog::ignored(const std::vector<std::string>& names) {
     const bool too_many = ignored_.size() > kMostIgnoredNames;
     const std::string said = too_many ? "..." : name;
     const char* why = too_many ? "all further names are in the header X-Tapegrad-Ignored alone"
-                               : "which nothing here knows; --strict refuses such fields";
+                               : "which changes nothing here; --strict refuses it and says why";
     print_error(form_ == LogForm::json
                     ? json_text(Json{{"time", time_text()}, {"ignored", said}}) + "\n"
                     : fmt::format("{} ignored: {}, {}\n", time_text(), said, why));

@@ -27,16 +27,15 @@ AnswerParts::AnswerParts(const data::AnswerReading& reading, std::uint64_t seed)
     : reader_(reading), rng_(seed, Rng::Kind::philox) {}
 
 std::vector<data::AnswerPart> AnswerParts::push(std::string_view text, std::int64_t tokens) {
-  std::vector<data::AnswerPart> parts = seen(reader_.push(text));
-  if (!answers_) reasoning_tokens_ += tokens;
-  return parts;
+  if (reader_.reasons()) reasoning_tokens_ += tokens;
+  return seen(reader_.push(text));
 }
 
 std::vector<data::AnswerPart> AnswerParts::end() { return seen(reader_.end()); }
 
 std::vector<data::AnswerPart> AnswerParts::seen(std::vector<data::AnswerPart> parts) {
   for (data::AnswerPart& part : parts) {
-    (part.kind == Kind::reasoning ? reasons_ : answers_) = true;
+    reasons_ = reasons_ || part.kind == Kind::reasoning;
     if (part.kind == Kind::call_begin) {
       if (part.id.empty()) part.id = new_call_id(rng_);
       open_ = true;

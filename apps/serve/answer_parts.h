@@ -31,7 +31,7 @@ class AnswerParts {
   data::AnswerReader reader_;
   Rng rng_;
   std::int64_t calls_ = 0, reasoning_tokens_ = 0;
-  bool open_ = false, reasons_ = false, answers_ = false;  // a call; reasoning; anything else
+  bool open_ = false, reasons_ = false;  // a call; there is reasoning
 };
 
 // Puts parts behind others: neighbours of one kind become one.

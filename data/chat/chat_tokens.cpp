@@ -35,8 +35,8 @@ class PlacedTokens {
     const std::size_t place = normalized_ ? nfc(text_.substr(0, byte)).size() : byte;
     return std::upper_bound(ends_.begin(), ends_.end(), place) - ends_.begin();
   }
-  // The end, in bytes of the text, of the first special token at or behind a byte.
-  std::size_t end_of_special(std::size_t byte) const {
+  // The end, in bytes of the text, of the first special token at or behind a byte, if there is one.
+  std::optional<std::size_t> next_special(std::size_t byte) const {
     for (auto i = static_cast<std::size_t>(token_at(byte)); i < tokens_.size(); ++i) {
       if (!is_special(tokenizer_, tokens_[i])) continue;
       const std::string name = tokenizer_.token_bytes(tokens_[i]);
@@ -44,7 +44,14 @@ class PlacedTokens {
       check(found != std::string::npos, "the special token {} is not in the text", name);
       return found + name.size();
     }
-    fail("the template writes no special token behind an answer, and its end cannot be told");
+    return std::nullopt;
+  }
+  // Error if there is none.
+  std::size_t end_of_special(std::size_t byte) const {
+    const auto end = next_special(byte);
+    check(end.has_value(),
+          "the template writes no special token behind an answer, and its end cannot be told");
+    return *end;
   }
 
  private:
@@ -144,8 +151,10 @@ class AnswersByPrefixes {
     if (!text_.starts_with(before) || same <= before.size()) {
       return begin_behind_header(i, before, prompt);
     }
-    if (whole_.messages[i].content.empty()) return same;  // it calls tools
-    return std::min(same, place_of(i, 0));  // an answer may begin with letters of the prompt's
+    // An answer may begin with letters of the prompt's, as calls with the < of <think>.
+    if (!whole_.messages[i].content.empty()) return std::min(same, place_of(i, 0));
+    const std::size_t line = prompt.rfind('\n', same - 1);
+    return line != prompt.npos && line >= before.size() ? line + 1 : same;
   }
 
   // If the template writes earlier answers otherwise once this one follows (Qwen3, which leaves out
@@ -171,7 +180,7 @@ class AnswersByPrefixes {
     // Some templates (Llama 3's first one) write the beginning of a next answer in any case.
     const bool asks_on = render(i + 1, /*prompt=*/true) == through;
     if (!asks_on && text_.starts_with(through)) return through.size();
-    if (const auto place = place_in_last_call(i)) return tokens_.end_of_special(*place);
+    if (const auto place = place_in_last_call(i)) return end_behind_call(*place, through);
     const std::string& content = whole_.messages[i].content;
     const std::string_view answer = bare_answer(content);
     const auto byte = static_cast<std::size_t>(answer.data() - content.data());
@@ -181,6 +190,20 @@ class AnswersByPrefixes {
           "template with {{% generation %}} marks can tell it",
           i + 1);
     return tokens_.end_of_special(found + answer.size());
+  }
+
+  // The marks of calls may be special tokens, too. So the end is that of the first one up to which
+  // the text is what the message ends with in `through`, if there is any.
+  std::size_t end_behind_call(std::size_t place, std::string_view through) const {
+    constexpr int kMostMarks = 8;
+    through = through.substr(0, through.find_last_not_of(kWhiteSpace) + 1);
+    const std::size_t first = tokens_.end_of_special(place);
+    std::optional<std::size_t> end = first;
+    for (int marks = 0; marks < kMostMarks && end; ++marks) {
+      if (through.ends_with(std::string_view(text_).substr(place, *end - place))) return *end;
+      end = tokens_.next_special(*end);
+    }
+    return first;
   }
 
   // A place in the arguments of a message's last call, or at their end: behind it, the text is the

@@ -13,6 +13,7 @@
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/chat/internal/chat_json.h"
+#include "tapegrad/data/tokenize/document_ends.h"
 
 // A template mixes the contents of messages with its own marks, and may cut, trim and search the
 // contents. So a mark is put into each special token that a message spells, behind its first
@@ -177,8 +178,6 @@ class MessageMarks {
   std::size_t count_ = 0;
 };
 
-constexpr std::string_view kSpaces = " \t\n\r\f\v";
-
 void cut(RenderedChat& chat, std::size_t end) {
   chat.text.resize(end);
   std::erase_if(chat.letters, [&](std::size_t place) { return place >= end; });
@@ -225,7 +224,7 @@ ContinuedChat render_continued(const ChatTemplate& chat_template, const Tokenize
         "[chat template] the template shows the last message several times, so that nothing can go "
         "on with it");
   const bool trims = chat.text.compare(place + mark.size(), kTrimmed.size(), kTrimmed) != 0;
-  const std::size_t first = content.find_first_not_of(kSpaces);
+  const std::size_t first = content.find_first_not_of(kWhiteSpace);
   const bool blank = first == content.npos;
   const std::string_view before = std::string_view(chat.text).substr(0, place);
   if (blank && !content.empty() && (trims || !before.ends_with(content))) {
@@ -234,7 +233,7 @@ ContinuedChat render_continued(const ChatTemplate& chat_template, const Tokenize
     return render_continued(chat_template, tokenizer, std::move(conversation), variables, most);
   }
   check_shown(before.ends_with(std::string_view(content).substr(blank ? 0 : first)));
-  const std::size_t kept = trims ? content.find_last_not_of(kSpaces) + 1 : content.size();
+  const std::size_t kept = trims ? content.find_last_not_of(kWhiteSpace) + 1 : content.size();
   cut(chat, place - (content.size() - kept));
   return {std::move(chat), kept};
 }

@@ -1,10 +1,14 @@
 #include "tapegrad/data/chat/internal/tool_lines.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/internal/spaces.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
+#include "tapegrad/data/chat/answers/internal/value_scanner.h"
 
 namespace tapegrad::data {
 namespace {
@@ -40,17 +44,29 @@ Json in_openai_form(const Json& given, const std::string& of) {
   return given;
 }
 
-bool is_arguments(const Json& given) {
+// Of a call that is to be learnt: a name that comes twice is a mistake there.
+bool has_plain_arguments(const Json& function) {
+  const Json given = function.value("arguments", Json());
   if (given.is_null() || given == "") return true;
-  if (!given.is_string()) return given.is_object();
   try {
-    return parse_json<Json>(given.get_ref<const std::string&>(), kMostArgumentDepth).is_object();
+    return parsed(given, "").is_object();
   } catch (const Error&) {
     return false;
   }
 }
 
 }  // namespace
+
+bool is_arguments(const Json& given) {
+  if (given.is_null() || given == "") return true;
+  if (!given.is_string()) return given.is_object();
+  const std::string_view text = without_space(given.get_ref<const std::string&>());
+  ValueScanner scanner(ValueSyntax::json);
+  std::string json;
+  const auto goes_on = [&](char c) { return !scanner.complete() && scanner.push(c, json); };
+  return text.starts_with('{') && std::all_of(text.begin(), text.end(), goes_on) &&
+         scanner.complete();
+}
 
 Json functions_of(const Json& given, std::string_view of) {
   const Json list = parsed(given, of);
@@ -70,8 +86,8 @@ Json calls_of(const Json& given, std::string_view of) {
   for (const Json& call : list) {
     const std::string element = fmt::format("{}: call {}", of, made.size() + 1);
     Json& added = made.emplace_back(in_openai_form(call, element));
-    check(is_arguments(added["function"].value("arguments", Json())),
-          "{} has arguments that are no JSON object", element);
+    check(has_plain_arguments(added["function"]), "{} has arguments that are no JSON object",
+          element);
   }
   return made;
 }

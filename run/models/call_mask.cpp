@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/internal/spaces.h"
 #include "tapegrad/run/models/internal/call_wait.h"
 
 namespace tapegrad::run {
@@ -98,7 +99,7 @@ class CallTokenMask : public nn::TokenMask {
   // True if the answer begins with what free text begins with; `bytes` are then those behind it.
   bool begins_free_text(std::string& bytes) {
     const std::string_view from = tables_->until_from;
-    if (beginning_->empty()) bytes.erase(0, bytes.find_first_not_of(kWhiteSpace));
+    if (beginning_->empty()) bytes.erase(0, bytes.find_first_not_of(kSpaces));
     *beginning_ += bytes;
     if (!beginning_->starts_with(from)) {
       if (!from.starts_with(*beginning_)) beginning_.reset();
@@ -160,7 +161,7 @@ std::shared_ptr<const data::VocabularyMask> mask_of_calls(
 }
 
 void wait_for_call(const CallRules& rules, CallTables& tables, const EachToken& each_token) {
-  tables.begin = data::bare_mark(rules.format.begin);
+  tables.begin = without_space(rules.format.begin);
   Wait::Progress states = 1;
   if (tables.begin.empty()) {
     auto bracket = std::make_unique<WaitForBracket>(bracket_of(rules.format), rules.format.before);

@@ -13,7 +13,6 @@ using namespace tapegrad::testing;
 namespace {
 
 namespace fs = std::filesystem;
-using Names = std::set<std::string>;
 
 std::string read(const fs::path& path) {
   std::ostringstream text;

@@ -11,8 +11,6 @@ using namespace tapegrad::testing;
 
 namespace {
 
-using Names = std::set<std::string>;
-
 // The header of a name in std. Names that other headers must have, too, are missing: move, swap,
 // min, max, string_view.
 const std::map<std::string, Names> kNamesOfHeader = {

@@ -130,11 +130,8 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
     text.prompt.echo = text.begun;
     text.prompt.reading = answer_reading(*model.chat, messages.tools, "");
   }
-  auto format = std::make_unique<ChatFormat>(request, asked);
-  std::vector<TextPrompt> prompts;
-  prompts.push_back(std::move(text.prompt));
-  return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(format),
-                                   asked.reply());
+  return answer_job(asked, request, std::move(text.prompt),
+                    std::make_unique<ChatFormat>(request, asked));
 }
 
 }  // namespace tapegrad::serve

@@ -36,7 +36,7 @@ std::string content_of(Fields& message) {
   return text;
 }
 
-data::Message message_of(Fields fields, const Json& json, const data::ChatTemplate& chat,
+data::Message message_of(Fields fields, const Json& json, TemplateWords& words,
                          EarlierCalls& calls) {
   std::string role;
   if (!fields.text("role", role) || role.empty()) {
@@ -44,7 +44,7 @@ data::Message message_of(Fields fields, const Json& json, const data::ChatTempla
   }
   calls.read(fields, role);
   data::Message message{.role = role, .content = content_of(fields)};
-  if (role == "developer" && !names(chat, role)) message.role = "system";
+  if (role == "developer" && !words.has(role)) message.role = "system";
   // Fields that only some templates look at: they see the object as it came, with one text for all
   // parts.
   constexpr std::string_view kMore[] = {"name", "tool_calls", "tool_call_id", "reasoning_content"};
@@ -53,11 +53,7 @@ data::Message message_of(Fields fields, const Json& json, const data::ChatTempla
   if (!more && !json.contains("content")) {  // it may be spelled otherwise
     fields.refuse_missing("content");
   }
-  for (const std::string_view name : fields.unknown()) {
-    if (!names(chat, name)) continue;
-    more = true;
-    fields.find(name);
-  }
+  more = words.read(fields) || more;
   fields.end();
   if (!more) return message;
   Json whole = json;
@@ -67,10 +63,10 @@ data::Message message_of(Fields fields, const Json& json, const data::ChatTempla
 }
 
 // What a template does not look at would be lost without a word: the older form of a call.
-void check_shows_call(const Fields& message, const Json& json, const data::ChatTemplate& chat) {
+void check_shows_call(const Fields& message, const Json& json, TemplateWords& words) {
   const auto call = json.find("function_call");
   const bool any = call != json.end() && !call->is_null() && !call->empty();
-  if (!any || names(chat, "function_call")) return;
+  if (!any || words.has("function_call")) return;
   message.refuse("function_call",
                  fmt::format("'{}' is not shown by the model's chat template: write it into "
                              "'tool_calls'",
@@ -80,15 +76,15 @@ void check_shows_call(const Fields& message, const Json& json, const data::ChatT
 
 data::Conversation conversation_of(Fields& fields, const Asked& asked,
                                    const ChatMessages& messages) {
-  const data::ChatTemplate& chat = *asked.model.chat;
   data::Conversation conversation;
-  EarlierCalls calls(chat);
+  TemplateWords words(*asked.model.chat);
+  EarlierCalls calls(words);
   for (std::size_t i = 0; i < messages.list.size(); ++i) {
     asked.look();
     const Json& message = messages.list[i];
     Fields of_message = fields.inside(message, kInMessage, messages.places[i]);
-    check_shows_call(of_message, message, chat);
-    conversation.messages.push_back(message_of(std::move(of_message), message, chat, calls));
+    check_shows_call(of_message, message, words);
+    conversation.messages.push_back(message_of(std::move(of_message), message, words, calls));
   }
   return conversation;
 }

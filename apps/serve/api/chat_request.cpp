@@ -21,14 +21,17 @@ Json token_json(const data::Tokenizer& tokenizer, const nn::TokenLogprob& token)
       {"token", bytes}, {"logprob", shown_logprob(token.logprob)}, {"bytes", std::move(numbers)}};
 }
 
-// The most tokens of reasoning: the request's, which cannot be more than the server's.
-std::optional<std::int64_t> read_budget(Fields& fields, const ServedModel& model) {
+// The most tokens of reasoning: the request's, which cannot be more than the server's. A template
+// that reads the field is told of it.
+std::optional<std::int64_t> read_budget(Fields& fields, const ServedModel& model, Json& variables) {
   constexpr const char* kField = "thinking_budget";
   std::optional<std::int64_t> budget = model.reasoning_budget;
   if (!model.chat || !data::reasoning_marks_of(*model.chat)) return std::nullopt;
   std::optional<std::int64_t> asked;
   fields.integer(kField, asked, 0, INT32_MAX);
-  return asked && (!budget || *asked < *budget) ? asked : budget;
+  if (asked && (!budget || *asked < *budget)) budget = asked;
+  if (budget) variables[kField] = *budget;
+  return budget;
 }
 
 }  // namespace
@@ -39,15 +42,15 @@ void read_chat_request(Fields& fields, const Asked& asked, TextRequest& request)
   if (!request.ignore_eos) sampling::add_ends(request.options, asked.model.answer_ends);
 }
 
-ChatText chat_text(Fields& fields, const Asked& asked, const ChatMessages& messages,
+ChatText chat_text(Fields& fields, const Asked& asked, ChatMessages messages,
                    std::string_view format, TextRequest& request) {
   const ServedModel& model = asked.model;
+  const std::optional<std::int64_t> budget = read_budget(fields, model, messages.variables);
   // What is begun cannot be taken back by what an answer must be as a whole.
   const bool is_free = request.options.mask == nullptr;
   ChatPrompt asked_for =
       chat_prompt(fields, asked, messages, is_free ? BegunAnswer::goes_on : BegunAnswer::ends);
   const data::RenderedChat& chat = asked_for.chat;
-  const std::optional<std::int64_t> budget = read_budget(fields, model);
   fields.end();
   if (asked_for.begun && !is_free) {
     fields.refuse(format, fmt::format("'{}' has no meaning for an answer that is begun: "
@@ -61,7 +64,7 @@ ChatText chat_text(Fields& fields, const Asked& asked, const ChatMessages& messa
   });
   prompt.spelled = std::ssize(chat.letters);
   prompt.reading = answer_reading(*model.chat, messages.tools, chat.text, asked_for.begun);
-  hold_calls(fields, model, messages.tools, request, *prompt.reading);
+  hold_calls(fields, asked, messages.tools, request, *prompt.reading);
   if (budget && prompt.reading->reasoning) {
     request.options.mask = std::make_shared<const ReasoningBudget>(
         model.model.tokenizer, *prompt.reading->reasoning, prompt.reading->within_reasoning,
@@ -70,6 +73,14 @@ ChatText chat_text(Fields& fields, const Asked& asked, const ChatMessages& messa
   if (prompt.tokens.empty()) fields.refuse(messages.field, "the conversation is an empty text");
   settle_length(fields, model, std::ssize(prompt.tokens), model.context, messages.field, request);
   return {std::move(prompt), std::move(asked_for.begun)};
+}
+
+std::unique_ptr<Job> answer_job(const Asked& asked, const TextRequest& request, TextPrompt prompt,
+                                std::unique_ptr<TextFormat> format) {
+  std::vector<TextPrompt> prompts;
+  prompts.push_back(std::move(prompt));
+  return std::make_unique<TextJob>(asked.model, request, std::move(prompts), std::move(format),
+                                   asked.reply());
 }
 
 Json logprobs_of(const data::Tokenizer& tokenizer, const std::vector<ShownToken>& tokens) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,8 +24,12 @@ struct ChatText {
 // What the model is given, and how long its answer may be. Behind the last field that the endpoint
 // reads itself: what is left is ignored, and named. `format`: the field that says what an answer
 // must be.
-ChatText chat_text(Fields& fields, const Asked& asked, const ChatMessages& messages,
+ChatText chat_text(Fields& fields, const Asked& asked, ChatMessages messages,
                    std::string_view format, TextRequest& request);
+
+// Makes one answer to the prompt.
+std::unique_ptr<Job> answer_job(const Asked& asked, const TextRequest& request, TextPrompt prompt,
+                                std::unique_ptr<TextFormat> format);
 
 // Tokens as a list with the log probability of each, and of the likeliest ones in its place.
 Json logprobs_of(const data::Tokenizer& tokenizer, const std::vector<ShownToken>& tokens);

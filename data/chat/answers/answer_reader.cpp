@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/data/chat/answers/internal/answer_characters.h"
+#include "tapegrad/base/text/internal/spaces.h"
 #include "tapegrad/data/chat/answers/internal/answer_text.h"
 #include "tapegrad/data/chat/answers/internal/channel_text.h"
 
@@ -33,6 +33,10 @@ class MarkedText : public AnswerReader::Text {
     } else if (finder_.push(c, marks_, [this](char out) { content(out); })) {
       begin_part(finder_.found());
     }
+  }
+
+  bool reasons() const override {
+    return in_reasoning_ || (reading_.reasoning && !reasoned_ && at_start());
   }
 
  private:
@@ -74,13 +78,13 @@ class MarkedText : public AnswerReader::Text {
   // The marks that may come next.
   void find_marks() {
     marks_.clear();
-    const bool at_start = !writer_.any_content() && !writer_.any_calls();
+    const bool begins = !writer_.any_content() && !writer_.any_calls();
     if (in_reasoning_) {
       marks_.push_back(reading_.reasoning->end);
       if (!writer_.any_reasoning()) marks_.push_back(reading_.reasoning->begin);
       return;
     }
-    if (reading_.reasoning && at_start && !reasoned_) marks_.push_back(reading_.reasoning->begin);
+    if (reading_.reasoning && begins && !reasoned_) marks_.push_back(reading_.reasoning->begin);
     if (reading_.calls == nullptr) return;
     if (!whole()) {
       marks_.push_back(begin_);
@@ -170,6 +174,8 @@ AnswerReader::AnswerReader(AnswerReading reading) {
 AnswerReader::AnswerReader(AnswerReader&&) noexcept = default;
 AnswerReader& AnswerReader::operator=(AnswerReader&&) noexcept = default;
 AnswerReader::~AnswerReader() = default;
+
+bool AnswerReader::reasons() const { return text_->reasons(); }
 
 std::vector<AnswerPart> AnswerReader::push(std::string_view text) {
   for (const char c : text) text_->push(c);

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/data/chat/answers/internal/answer_characters.h"
+#include "tapegrad/base/text/internal/spaces.h"
 
 namespace tapegrad::data {
 namespace {
@@ -13,10 +13,6 @@ namespace {
 constexpr std::string_view kGemmaPrefix = "call:";
 constexpr std::string_view kCallId = "[CALL_ID]";  // of Mistral, before the arguments
 constexpr std::size_t kMostTail = 128;
-
-std::string_view without_space_before(std::string_view text) {
-  return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
-}
 
 // What stands between a name and its arguments: an id or none, the mark `between` or none.
 struct Tail {

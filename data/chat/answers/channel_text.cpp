@@ -55,6 +55,8 @@ class ChannelText : public AnswerReader::Text {
     }
   }
 
+  bool reasons() const override { return reasons_ || at_start(); }
+
  private:
   void push_header(char c) {
     header_ += c;
@@ -99,7 +101,7 @@ class ChannelText : public AnswerReader::Text {
   }
 
   void end_message(std::string_view mark) {
-    if (reasons_) writer_.end_reasoning();
+    if (std::exchange(reasons_, false)) writer_.end_reasoning();
     in_header_ = true;
     header_ = one_begins(kBegins, mark) ? mark : "";
   }

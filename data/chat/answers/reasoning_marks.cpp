@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/data/chat/answers/internal/answer_characters.h"
+#include "tapegrad/base/text/internal/spaces.h"
 
 namespace tapegrad::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/chat/answers/internal/answer_characters.h"
+#include "tapegrad/base/text/internal/spaces.h"
 #include "tapegrad/data/chat/answers/internal/call_format.h"
 
 namespace tapegrad::data {

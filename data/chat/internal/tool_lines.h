@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "tapegrad/base/json/internal/json_file.h"
-#include "tapegrad/data/chat/answers/internal/call_format.h"
 
 namespace tapegrad::data {
 
@@ -18,6 +17,11 @@ Json functions_of(const Json& given, std::string_view of);
 // the text of one, and stay as they are; they may be missing. Error, beginning with `of`, for what
 // is none.
 Json calls_of(const Json& given, std::string_view of);
+
+// True of arguments that a conversation may have: an object, the text of one, and none, which is
+// null, or "" as some clients write it. Whatever AnswerReader says of a call is such a text, though
+// a name that comes twice, say, makes it one that parse_json() refuses.
+bool is_arguments(const Json& given);
 
 // The calls of a message: a list that is not empty; nullptr if there are none.
 Json* calls_in(Json& message);

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/data/chat/answers/internal/call_format.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 
 namespace tapegrad::data {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/data/chat/answers/internal/answer_characters.h"
 #include "tapegrad/data/chat/internal/chat_json.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/chat/tools/internal/call_form.h"
 
 namespace tapegrad::data {

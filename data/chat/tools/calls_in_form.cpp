@@ -9,6 +9,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/chat/internal/chat_json.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/chat/tools/internal/call_form.h"
 
 namespace tapegrad::data {

@@ -10,6 +10,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/data/chat/internal/chat_json.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/chat/tools/internal/call_form.h"
 #include "tapegrad/data/chat/tools/internal/call_texts.h"
 

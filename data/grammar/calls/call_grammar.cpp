@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/internal/spaces.h"
 #include "tapegrad/data/grammar/internal/make_grammar.h"
 #include "tapegrad/data/grammar/schema/internal/schema_terms.h"
 
@@ -134,7 +135,7 @@ Term CallTerms::call(std::span<const CallFunction> functions) {
 Term CallTerms::marked(Term body) {
   const bool spaced = has_quoted_names(format_.body) || is_list(format_.body);
   const Term space = spaced ? json_.space() : ByteTerms::kEmpty;
-  const std::string_view begin = bare_mark(format_.begin), end = bare_mark(format_.end);
+  const std::string_view begin = without_space(format_.begin), end = without_space(format_.end);
   if (!begin.empty()) body = terms_.sequence({mark(begin), space, body});
   return end.empty() || marks_.end_ends_text ? body : terms_.sequence({body, space, mark(end)});
 }
@@ -157,13 +158,6 @@ Term CallTerms::calls(std::span<const CallFunction> functions, bool several) {
 
 }  // namespace
 
-std::string_view bare_mark(std::string_view mark) {
-  const std::string_view space = " \t\r\n";
-  const auto begin = mark.find_first_not_of(space);
-  if (begin == std::string_view::npos) return {};
-  return mark.substr(begin, mark.find_last_not_of(space) + 1 - begin);
-}
-
 CallMarks call_marks(const CallFormat& format, const Tokenizer& tokenizer,
                      std::span<const Token> ends) {
   CallMarks marks;
@@ -173,7 +167,7 @@ CallMarks call_marks(const CallFormat& format, const Tokenizer& tokenizer,
     if (!tokenizer.is_added(token)) continue;
     const std::string text = tokenizer.token_bytes(token);
     if (std::ranges::find(ends, token) != ends.end()) {
-      marks.end_ends_text |= !text.empty() && text == bare_mark(format.end);
+      marks.end_ends_text |= !text.empty() && text == without_space(format.end);
       continue;
     }
     const auto has = [&](std::string_view mark) {

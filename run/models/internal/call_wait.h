@@ -11,11 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/base/text/internal/spaces.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::run {
-
-inline constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 // What calls a function with each token that may be in a text, and its bytes.
 using UseToken = std::function<void(data::Token, std::string_view)>;
@@ -90,7 +89,7 @@ class WaitForBracket : public Wait {
   std::optional<std::string> read(Progress& progress, std::string_view bytes) const override {
     if (progress == kNever) return std::nullopt;
     std::string text = before_.substr(0, progress) + std::string(bytes);
-    text.erase(0, text.find_first_not_of(kWhiteSpace));
+    text.erase(0, text.find_first_not_of(kSpaces));
     if (text.starts_with(bracket_)) return text;
     const std::string_view before = before_;
     if (!before.empty() && text.starts_with(before)) return text;

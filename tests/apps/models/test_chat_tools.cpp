@@ -170,6 +170,11 @@ TEST_CASE("a call that is none is shown as text, and without tools all is", "[ch
     CHECK(said.shown == text);
     CHECK(said.message == Json{{"role", "assistant"}, {"content", text}});
   }
+  // Arguments that no parser of ours takes are a call all the same.
+  const Spoken twice =
+      spoken(reading, R"(<tool_call>{"name": "f", "arguments": {"a": 1, "a": 2}}</tool_call>)");
+  CHECK(twice.shown == R"(→ f({"a": 1, "a": 2}))");
+  CHECK(twice.message["tool_calls"].size() == 1);
   const std::string call = " <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
   CHECK(spoken(std::nullopt, call).shown == call);
   CHECK(spoken(std::nullopt, call).message["content"] == call);

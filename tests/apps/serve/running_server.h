@@ -57,7 +57,7 @@ class RunningServer {
   Reply send(const std::string& path, const Fields& body, const std::string& more = "") const {
     return ::post(port, path, body.dump(), "Content-Type: application/json\r\n" + more);
   }
-  // The answer to a request that is in order.
+  // The answer to a request that is in order. It asserts, as events() does: for one thread alone.
   Fields ask_for(const std::string& path, const Fields& body) const {
     const Reply reply = send(path, body);
     INFO(path << " " << body.dump() << "\n" << reply.head << "\n" << reply.body);

@@ -232,11 +232,18 @@ TEST_CASE("ids of calls are those of the seed, in any company", "[serve]") {
     for (const std::string& id : ids(one)) all.insert(id);
   }
   CHECK(all.size() == 6);
-  std::vector<std::future<Fields>> company;
+  REQUIRE(ids(answer["choices"][0]).size() == 2);
+  const RunningServer& running = server();
+  const Fields body = asked("A");
+  std::vector<std::future<Reply>> company;  // without assertions, which belong to one thread
   for (int i = 0; i < 4; ++i) {
-    company.push_back(std::async(std::launch::async, [] { return choice(asked("A")); }));
+    company.push_back(std::async(std::launch::async, [&] { return running.send(kPath, body); }));
   }
-  for (auto& one : company) CHECK(ids(one.get()) == ids(answer["choices"][0]));
+  for (auto& one : company) {
+    const Reply reply = one.get();
+    REQUIRE(reply.status == 200);
+    CHECK(ids(Fields::parse(reply.body)["choices"][0]) == ids(answer["choices"][0]));
+  }
   CHECK(ids(choice(asked("A", {{"seed", 4}}))) == ids(answer["choices"][1]));
   // A later turn has others.
   Fields later = asked("A");
@@ -278,6 +285,26 @@ TEST_CASE("a call that is malformed is content", "[serve]") {
     CHECK(read(text) == text);
   }
   CHECK(read("<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>") == "{}");
+}
+
+TEST_CASE("tokens of reasoning are those up to its end, whatever follows", "[serve]") {
+  using namespace tapegrad;
+  const data::AnswerReading reading{.calls = &data::plain_call_format(),
+                                    .reasoning = data::ReasoningMarks{"<think>", "</think>"},
+                                    .functions = {"f"}};
+  const auto count = [&](const std::vector<std::string>& tokens) {
+    serve::AnswerParts parts(reading, 1);
+    for (const std::string& token : tokens) parts.push(token, 1);
+    parts.end();
+    return parts.reasoning_tokens();
+  };
+  const std::vector<std::string> call = {"<tool_call>", "\n{\"name\": ", "\"f\"}", "</tool_call>"};
+  for (std::vector<std::string> behind : {std::vector<std::string>{"\n", "so"}, call}) {
+    std::vector<std::string> tokens = {"<think>", "hm", "</think>", "\n\n"};
+    tokens.insert(tokens.end(), behind.begin(), behind.end());
+    CHECK(count(tokens) == 3);
+    CHECK(count(behind) == 0);
+  }
 }
 
 TEST_CASE("a call keeps the id that the model writes", "[serve]") {

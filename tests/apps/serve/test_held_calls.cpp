@@ -124,6 +124,7 @@ TEST_CASE("an answer that must call has calls alone, and their arguments fit", "
 
 TEST_CASE("an answer calls the function that the request names, once", "[serve]") {
   const Fields answer = server().ask_for(kPath, asked({{"tool_choice", named("stay")}, {"n", 20}}));
+  REQUIRE(answer["choices"].size() == 20);
   for (const Fields& choice : answer["choices"]) {
     REQUIRE(choice["message"]["tool_calls"].size() == 1);
     CHECK(choice["message"]["tool_calls"][0]["function"]["name"] == "stay");
@@ -238,4 +239,15 @@ TEST_CASE("the effort of reasoning is the template's variable", "[serve]") {
   CHECK(prompt({{"messages",
                  {{{"role", "assistant"}, {"content", "b"}, {"reasoning_content", "hm "}}}}}) ==
         "[assistant] hm b\n");
+}
+
+TEST_CASE("a template that reads the budget of thinking is told of it", "[serve]") {
+  const ScriptModel model({{'B', {"Yes"}}}, "</think> #}{{ thinking_budget }}{#");
+  const RunningServer thinks({}, model.tiny.path);
+  const auto tokens = [&](const Fields& more) {
+    Fields body = {{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"max_tokens", 1}};
+    body.update(more);
+    return thinks.ask_for(kPath, body)["usage"]["prompt_tokens"].get<int>();
+  };
+  CHECK(tokens({{"thinking_budget", 7}}) == tokens(Fields::object()) + 1);
 }

@@ -241,11 +241,14 @@ TEST_CASE("calls and results that fit nothing are refused by their place", "[ser
   CHECK(of_call({{{"type", "custom"}}}) == "messages[1].tool_calls[0].type");
   CHECK(of_call({{{"function", Fields::object()}}}) == "messages[1].tool_calls[0].function.name");
   const std::string deep = R"({"a":)" + std::string(60, '[') + std::string(60, ']') + "}";
-  for (const std::string arguments : {"{", "[1]", "5", "{\"a\":1,\"a\":2}", deep.c_str()}) {
+  for (const std::string arguments : {"{", "[1]", "5", "{} {}", deep.c_str()}) {
     CHECK(refused(called(arguments, result("2"))).first ==
           "messages[1].tool_calls[0].function.arguments");
   }
-  server().ask_for("/v1/chat/completions", called("", result("2")));
+  // A model may have said a name twice.
+  for (const char* arguments : {"", "{\"a\":1,\"a\":2}"}) {
+    server().ask_for("/v1/chat/completions", called(arguments, result("2")));
+  }
   Fields other = result("2");
   other["tool_call_id"] = "y";
   const auto [param, message] = refused(called("{}", other));

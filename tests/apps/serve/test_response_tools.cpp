@@ -141,6 +141,10 @@ TEST_CASE("malformed tools of a response are refused by the place in the request
     CAPTURE(c.more);
     CHECK(error_of(asked(Fields::parse(c.more)))["param"] == c.param);
   }
+  const std::string space(64, 'n');
+  CHECK(error_of(asked(
+            {{"tools", Fields::array({group(space, Fields::array({tool("f")}))})}}))["param"] ==
+        "tools[0].tools[0].name");
   std::vector<Fields> many;
   for (int i = 0; i < 600; ++i) many.push_back(tool("f" + std::to_string(i)));
   CHECK(error_of(asked({{"tools", {group("a", many), group("b", many)}}}))["param"] ==

@@ -20,7 +20,6 @@ using namespace tapegrad::testing;
 
 namespace {
 
-using Names = std::set<std::string>;
 using Arguments = std::map<std::string, Names>;  // of functions
 
 // Arguments of integers and truth values, which have no gradients.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/chat/tools/internal/call_form.h"
 #include "tapegrad/data/chat/tools/internal/tool_convention.h"
 #include "tapegrad/tests/catch.h"

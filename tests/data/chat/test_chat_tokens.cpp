@@ -127,6 +127,12 @@ TEST_CASE("an answer whose text the template writes as well", "[chat_tokens]") {
   }
 }
 
+// Answers without a word are a mark.
+const std::string kQuotedCalls =
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content or '<tool>') }}"
+    "{{ '<|im_end|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}";
+
 TEST_CASE("a prompt that begins an answer as answers do not begin later", "[chat_tokens]") {
   const std::string prompting =
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>' }}"
@@ -135,19 +141,28 @@ TEST_CASE("a prompt that begins an answer as answers do not begin later", "[chat
   // These begin with letters of the prompt's.
   CHECK(answers(prompting, {"hi", "<b>", "more", "<think>\nx"}) ==
         Texts{"<b><|im_end|>", "x<|im_end|>"});
+  // So does a call.
+  CHECK(answers(kQuotedCalls, {"hi", "", "more", ""}) ==
+        Texts{"<tool><|im_end|>", "<tool><|im_end|>"});
 }
 
 TEST_CASE("an answer with calls ends behind the last one", "[chat_tokens]") {
-  constexpr std::string_view names[] = {"<|call|>"};
+  constexpr std::string_view names[] = {"<|call|>", "<|called|>"};
   const Tokenizer marks = tokenizer().with_special(names);
-  // Thoughts stand before the last answer alone, so that beginnings are no parts of the whole.
-  const std::string source =
+  // Thoughts stand before the last answer alone, so that beginnings are no parts of the whole. The
+  // mark behind a call may be a special token.
+  const std::string source_with_end =
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
       "{% if loop.last and m.role == 'assistant' %}{{ '<think>\n</think>\n' }}{% endif %}"
       "{{ m.content }}{% for c in m.tool_calls %}{{ '<|call|>' + c.function.name }}"
-      "{{ c.function.arguments | tojson }}{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}" +
+      "{{ c.function.arguments | tojson }}END{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}" +
       std::string(kPrompt);
-  for (const std::string content : {"", "Well"}) {
+  for (const auto& [content, end] : {std::pair<std::string, std::string>("", ""),
+                                     {"Well", ""},
+                                     {"", "<|called|>"},
+                                     {"Well", "<|called|>"}}) {
+    std::string source = source_with_end;
+    source.replace(source.find("END"), 3, end);
     for (const std::string arguments : {"{}", R"({"_": "<|im_end|>"})", R"({"a": [1]})"}) {
       CAPTURE(content, arguments);
       const Message calls = message_of_json(
@@ -157,7 +172,8 @@ TEST_CASE("an answer with calls ends behind the last one", "[chat_tokens]") {
       const Conversation chat{
           {{"user", "a"}, calls, {"tool", "b"}, {"assistant", "yes"}, {"user", "c"}, calls}, ""};
       const ChatTokens made = chat_tokens(chat, ChatTemplate(source), marks);
-      const std::string text = content + "<|call|>f{\"_\": 1}<|call|>g" + arguments + "<|im_end|>";
+      const std::string text =
+          content + "<|call|>f{\"_\": 1}" + end + "<|call|>g" + arguments + end + "<|im_end|>";
       Texts texts;
       for (const TokenRange& answer : made.answers) {
         const std::span all(made.tokens);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tapegrad/base/random.h"
+#include "tapegrad/base/text/internal/spaces.h"
 #include "tapegrad/data/grammar/calls/internal/call_grammar.h"
 #include "tapegrad/nn/generation/pick_token.h"
 #include "tapegrad/tests/data/grammar/made_up_schemas.h"
@@ -32,7 +33,7 @@ class RandomAnswer {
     for (const std::string_view text :
          {format.quote.empty() ? "\"" : format.quote, std::string_view("="), std::string_view(":"),
           std::string_view("1"), std::string_view("}"), std::string_view("]"),
-          std::string_view(")"), data::bare_mark(format.end)}) {
+          std::string_view(")"), without_space(format.end)}) {
       if (!text.empty()) closings_.emplace_back(text);
     }
   }

@@ -140,6 +140,13 @@ void Fields::ignore(std::string_view name, const std::string& why) const {
          "unknown_parameter");
 }
 
+void Fields::ignore_at(std::string_view path, const std::string& why) const {
+  if (ignored_.strict()) refuse(path, why, "unsupported_parameter");
+  const auto dot = path.rfind('.');
+  if (dot == std::string_view::npos) return ignored_.add({}, path);
+  ignored_.add(path.substr(0, dot), path.substr(dot + 1));
+}
+
 void Fields::end() const {
   for (const std::string_view name : unknown()) ignore(name);
 }

@@ -51,6 +51,8 @@ class Fields {
   // Names a field as ignored, or refuses it if requests are strict: one that is not known, if
   // nothing else is said of it.
   void ignore(std::string_view name, const std::string& why = {}) const;
+  // The same for what is deeper in the request: "tools[0].function.parameters".
+  void ignore_at(std::string_view path, const std::string& why) const;
   // Ignores what was not asked for.
   void end() const;
 

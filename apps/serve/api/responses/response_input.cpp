@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tapegrad/apps/serve/api/tools/earlier_calls.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 
 namespace tapegrad::serve {
 namespace {
@@ -98,7 +99,7 @@ class InputReader {
     std::string space;
     item.text("namespace", space);
     if (name.empty()) item.refuse_missing("name");
-    if (!is_object_text(arguments)) {
+    if (!data::is_arguments(arguments)) {
       item.refuse("arguments",
                   fmt::format("'{}' must be the text of a JSON object", item.path_of("arguments")));
     }

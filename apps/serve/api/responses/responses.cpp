@@ -105,11 +105,8 @@ std::unique_ptr<Job> responses(const Json& body, const Asked& asked) {
                              .variables = variables,
                              .tools = tools},
                             "text.format", request);
-  auto answer = std::make_unique<ResponseAnswer>(request, asked, std::move(echo), tools);
-  std::vector<TextPrompt> prompts;
-  prompts.push_back(std::move(chat.prompt));
-  return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(answer),
-                                   asked.reply());
+  return answer_job(asked, request, std::move(chat.prompt),
+                    std::make_unique<ResponseAnswer>(request, asked, std::move(echo), tools));
 }
 
 }  // namespace tapegrad::serve

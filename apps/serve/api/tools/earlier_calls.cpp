@@ -2,33 +2,9 @@
 
 #include <utility>
 
-#include "tapegrad/data/chat/answers/internal/call_format.h"
+#include "tapegrad/data/chat/internal/tool_lines.h"
 
 namespace tapegrad::serve {
-namespace {
-
-// What a template names is not ignored.
-void end_with(Fields& fields, TemplateWords& words) {
-  for (const std::string_view name : fields.unknown()) {
-    if (words.has(name)) fields.find(name);
-  }
-  fields.end();
-}
-
-}  // namespace
-
-bool is_object_text(const Json& arguments) {
-  if (arguments.is_object()) return true;
-  if (!arguments.is_string()) return false;
-  const std::string& text = arguments.get_ref<const std::string&>();
-  if (text.empty()) return true;
-  try {
-    return parse_json<Json>(text, data::kMostArgumentDepth).is_object();
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 void EarlierCalls::read(Fields& message, std::string_view role) {
   if (const Json* calls = message.find("tool_calls")) {
     if (!calls->is_array()) message.refuse_type("tool_calls", "a list of calls");
@@ -75,12 +51,14 @@ void EarlierCalls::read_call(Fields call) {
     function.refuse_missing("name");
   }
   const Json* arguments = function.find("arguments");
-  if (arguments != nullptr && !is_object_text(*arguments)) {
+  if (arguments != nullptr && !data::is_arguments(*arguments)) {
     function.refuse("arguments", fmt::format("'{}' must be the text of a JSON object",
                                              function.path_of("arguments")));
   }
-  end_with(function, words_);
-  end_with(call, words_);
+  for (Fields* one : {&function, &call}) {
+    words_.read(*one);
+    one->end();
+  }
 }
 
 }  // namespace tapegrad::serve

@@ -7,19 +7,16 @@
 
 #include "tapegrad/apps/serve/api/fields/fields.h"
 #include "tapegrad/apps/serve/api/fields/template_words.h"
-#include "tapegrad/data/chat/chat_template.h"
 
 namespace tapegrad::serve {
 
 constexpr std::size_t kMostCalls = 1024;  // of a message
-// True of an object, and of the text of one: "" is that of a call without arguments, too, as some
-// clients write it.
-bool is_object_text(const Json& arguments);
 
 // Checks the calls of a conversation's answers, and that each result is of a call before it.
 class EarlierCalls {
  public:
-  explicit EarlierCalls(const data::ChatTemplate& chat) : words_(chat) {}
+  // `words`: of the template. They must outlive it.
+  explicit EarlierCalls(TemplateWords& words) : words_(words) {}
   // The members "tool_calls" and "tool_call_id" of the next message. Refused for a call without a
   // name; for arguments that are neither an object nor the text of one; for a result that names
   // no call before it, or none at all though all of those have ids.
@@ -28,7 +25,7 @@ class EarlierCalls {
  private:
   void read_call(Fields call);
 
-  TemplateWords words_;
+  TemplateWords& words_;
   std::set<std::string> ids_;
   bool any_without_id_ = false;
 };

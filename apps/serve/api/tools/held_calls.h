@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tapegrad/apps/serve/api/completions.h"
 #include "tapegrad/apps/serve/api/text_request.h"
 #include "tapegrad/apps/serve/api/tools/tools.h"
 #include "tapegrad/data/chat/answers/internal/answer_reader.h"
@@ -13,7 +14,7 @@ namespace tapegrad::serve {
 //
 // A schema that the grammar does not take is refused by its field if the function is strict, or a
 // call must come. Else it is named as ignored: arguments are any object.
-void hold_calls(const Fields& fields, const ServedModel& model, const Tools& tools,
-                TextRequest& request, data::AnswerReading& reading);
+void hold_calls(const Fields& fields, const Asked& asked, const Tools& tools, TextRequest& request,
+                data::AnswerReading& reading);
 
 }  // namespace tapegrad::serve

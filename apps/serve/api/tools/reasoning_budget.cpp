@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "tapegrad/base/text/internal/spaces.h"
+
 namespace tapegrad::serve {
 
 ReasoningBudget::ReasoningBudget(const data::Tokenizer& tokenizer,
@@ -48,10 +50,11 @@ void ReasoningBudget::accept(std::int32_t token) {
   }
   text_ += tokenizer_.token_bytes(token);
   if (phase_ == Phase::begin) {
-    text_.erase(0, text_.find_first_not_of(" \t\r\n"));
+    text_.erase(0, text_.find_first_not_of(kSpaces));
     if (text_.starts_with(marks_.begin)) {
       text_.erase(0, marks_.begin.size());
       begin();
+      if (text_.find(marks_.end) != std::string::npos) phase_ = Phase::rest;  // in the same token
     } else if (!marks_.begin.starts_with(text_)) {
       phase_ = Phase::rest;
     }

@@ -25,9 +25,14 @@ const Json& object_at(Fields& fields, std::string_view name) {
   return *found;
 }
 
-void read_function_type(Fields& fields) {
+std::string type_of(Fields& tool) {
   std::string type;
-  if (!fields.text("type", type)) fields.refuse_missing("type");
+  if (!tool.text("type", type) || type.empty()) tool.refuse_missing("type");
+  return type;
+}
+
+void read_function_type(Fields& fields) {
+  const std::string type = type_of(fields);
   if (type == "function") return;
   fields.refuse("type",
                 fmt::format("'{}' must be 'function': tools of the type '{}' are not known here",
@@ -70,9 +75,7 @@ Json parameters_of(Fields& function) {
 // The members that a template sees: those that it names, and `known`. Null is not there.
 Json shown_members(Fields& fields, const Json& object, TemplateWords& words,
                    std::initializer_list<std::string_view> known) {
-  for (const std::string_view name : fields.unknown()) {
-    if (words.has(name)) fields.find(name);
-  }
+  words.read(fields);
   Json shown = Json::object();
   for (const auto& [name, value] : object.items()) {
     const bool read = std::ranges::find(known, name) != known.end() || words.has(name);
@@ -143,8 +146,7 @@ void ToolReader::read_nested(Fields tool, const Json& json) {
 }
 
 void ToolReader::read_flat(Fields tool, const Json& json) {
-  std::string type;
-  if (!tool.text("type", type) || type.empty()) tool.refuse_missing("type");
+  const std::string type = type_of(tool);
   if (type == "namespace") return read_group(std::move(tool));
   if (type != "function") return leave_out(tool, type);
   add(tool, json, "", {{"type", "function"}});
@@ -154,8 +156,7 @@ void ToolReader::read_flat(Fields tool, const Json& json) {
 void ToolReader::read_group(Fields group) {
   const std::string space = function_name(group);
   for_each(group, "tools", [&](Fields tool, const Json& json) {
-    std::string type;
-    if (!tool.text("type", type) || type.empty()) tool.refuse_missing("type");
+    const std::string type = type_of(tool);
     if (type != "function") return leave_out(tool, type);
     add(tool, json, space, {{"type", "function"}});
   });
@@ -166,6 +167,10 @@ void ToolReader::read_group(Fields group) {
 void ToolReader::add(Fields& function, const Json& json, const std::string& space, Json shown) {
   FunctionTool made{
       .name = called_name(space, function_name(function)), .parameters = {}, .space = space};
+  if (!data::is_function_name(made.name)) {
+    function.refuse("name", fmt::format("'{}' and the name of its namespace are too long: '{}'",
+                                        function.path_of("name"), made.name));
+  }
   std::string description;
   function.text("description", description);
   function.boolean("strict", made.strict);

@@ -58,6 +58,9 @@ class AnswerReader {
   // The rest. Nothing may be pushed behind it. A call that is held and was cut has no call_end.
   std::vector<AnswerPart> end();
 
+  // True as long as the next text may belong to reasoning: within it, and where it may begin.
+  bool reasons() const;
+
   class Text;  // one form of answers
 
  private:

@@ -56,6 +56,7 @@ class AnswerReader::Text {
   virtual ~Text() = default;
 
   virtual void push(char c) = 0;
+  virtual bool reasons() const = 0;  // see AnswerReader
   void end();
   std::vector<AnswerPart> take() { return writer_.take(); }
 
@@ -70,6 +71,10 @@ class AnswerReader::Text {
   void begin_call(std::string text, std::vector<std::string_view> ends, std::string_view name = {});
   // The next byte of the call.
   void push_call(char c);
+  // Nothing has been said, and no call has begun.
+  bool at_start() const {
+    return !block_ && !writer_.any_content() && !writer_.any_calls() && !writer_.any_reasoning();
+  }
 
   AnswerReading reading_;
   PartWriter writer_;

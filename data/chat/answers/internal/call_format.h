@@ -13,6 +13,13 @@ inline constexpr int kMostArgumentDepth = 48;
 // The names of functions that any format can write: 1 to 64 of letters, digits, '_', '-' and '.'.
 bool is_function_name(std::string_view name);
 
+// Of the names of functions and of their arguments where these stand without quotes.
+inline bool is_name_character(char c) {
+  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  return letter || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
+
 // What stands between the marks of a call.
 enum class CallBody {
   object,            // {"name": "f", "arguments": {…}}

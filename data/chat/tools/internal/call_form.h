@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "tapegrad/base/json/internal/json_file.h"
-#include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/data/chat/chat_template.h"
-#include "tapegrad/data/chat/internal/tool_lines.h"
 #include "tapegrad/data/jinja/render_limits.h"
 
 namespace tapegrad::data {

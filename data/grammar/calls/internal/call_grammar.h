@@ -35,11 +35,9 @@ struct CallMarks {
 CallMarks call_marks(const CallFormat& format, const Tokenizer& tokenizer,
                      std::span<const Token> ends);
 
-// A mark without the white space around it, which texts of calls may have or not.
-std::string_view bare_mark(std::string_view mark);
-
 // The texts of calls: from white space and the first begin mark on to the end of the last call, and
-// nothing behind it. Marks are characters or tokens, in any mixture. One call, or `several`: one or
+// nothing behind it. Marks are characters or tokens, in any mixture; white space around them may be
+// there or not. One call, or `several`: one or
 // more, where the format has marks between them or a list. Arguments fit the function's parameters
 // as compile_schema() has them, and the white space around them is that of JsonTexts. Names of
 // arguments that cannot be written bare, in a body that has them so, are left out.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/internal/spaces.h"
 #include "tapegrad/data/chat/answers/internal/answer_reader.h"
 #include "tapegrad/data/chat/answers/internal/call_format.h"
 #include "tapegrad/tests/catch.h"
@@ -37,7 +38,7 @@ inline const data::Tokenizer& call_tokenizer(bool special) {
     for (const data::CallFormat& format : data::call_formats()) {
       for (const std::string_view mark :
            {format.begin, format.end, format.between, format.quote, format.before}) {
-        const std::string_view bare = data::bare_mark(mark);
+        const std::string_view bare = without_space(mark);
         if (!bare.empty() && bare.find(' ') == std::string_view::npos) marks.push_back(bare);
       }
     }

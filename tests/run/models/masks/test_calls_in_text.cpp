@@ -1,3 +1,4 @@
+#include "tapegrad/base/text/internal/spaces.h"
 #include "tapegrad/run/models/internal/call_mask.h"
 #include "tapegrad/run/models/json_mask.h"
 #include "tapegrad/tests/run/models/masks/call_masks.h"
@@ -22,14 +23,14 @@ TEST_CASE("an answer is free until a call begins, which is complete and fits", "
         const std::string before = format.begin.empty() ? "\n " : "A <tool cat >{\"name";
         CHECK(answer.add_text(before, false));
         CHECK(answer.may_end());
-        const std::string begin(format.begin.empty() ? "{" : data::bare_mark(format.begin));
+        const std::string begin(format.begin.empty() ? "{" : without_space(format.begin));
         const bool begun = answer.add_text(begin, i % 3 > 0);
         INFO(format.name << ": " << answer.text());
         REQUIRE(begun);
         CHECK(!answer.may_end());
         REQUIRE(answer.draw_to_end());
         CHECK(fault(format, functions, several, answer.text().substr(before.size())) == "");
-        CHECK(content_of(format, functions, answer.text()) == data::bare_mark(before));
+        CHECK(content_of(format, functions, answer.text()) == without_space(before));
       }
     }
   }
