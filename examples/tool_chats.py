@@ -5,10 +5,11 @@ usage: tool_chats.py OUT [COUNT]
 
 OUT gets
   chats.jsonl           COUNT [20000] conversations in OpenAI's form: questions, calls, results, answers
-  tokens/               a tokenizer of whole words and single digits for them
+  tokens/               a tokenizer for them
 
-A word or a number has the same tokens wherever it stands, in a question, in the arguments of a call and in a result: a small
-model copies by finding a token again. Byte-pair encoding has one token for " Oslo" and another one for "Oslo" behind a quote.
+The tokenizer spells names and numbers, a token for each letter and digit, which are the same ones wherever they stand: in a
+question, in the arguments of a call and in a result. So a small model copies them by looking for the letters before. Byte-pair
+encoding has one token for " Oslo", and another one for "Oslo" behind a quote. All other words are a token each.
 """
 
 import json
@@ -144,12 +145,12 @@ For each function call, return a json object with function name and arguments wi
 <tool_response>
 </tool_response><|im_end|>
 """
-# A key of JSON, a word of small letters with the space before it, a name, a digit, signs, a space.
+# A key of JSON, a word of small letters with the space before it, a word with a large letter, a digit, signs, a space.
 PIECES = r'"[a-zA-Z]+": | ?[a-z]+|[A-Z][a-z]*|[0-9]| ?[^ \na-zA-Z0-9"]+|[^a-zA-Z0-9]'
 
 
 def tokenizer(texts):
-    """A tokenizer.json: each piece of the texts is a token, and all else are bytes."""
+    """A tokenizer.json: each piece of the texts is a token but for names, and all else are bytes."""
     shown = {}  # GPT-2's letters for bytes
     for byte in range(256):
         plain = 33 <= byte <= 126 or 161 <= byte <= 172 or 174 <= byte
