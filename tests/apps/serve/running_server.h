@@ -41,19 +41,17 @@ inline const TinyChatModel& tiny_chat_model() {
   return model;
 }
 
-// `serve` with a model, at a port of its own.
+// `serve` with a model, or with a folder of them, at a port of its own.
 class RunningServer {
  public:
+  struct Folder {
+    std::filesystem::path path;
+  };
   explicit RunningServer(const Args& more = {},
                          const std::filesystem::path& model = tiny_chat_model().path)
-      : program_("serve", Args{"--model", model, "--port", "0", "--threads", "1"} + more) {
-    const std::string begin = "serving: http://127.0.0.1:";
-    program_.wait_for(begin);
-    program_.wait_for("(Ctrl-C");
-    const std::string out = program_.out();
-    port = std::stoi(out.substr(out.find(begin) + begin.size()));
-  }
-
+      : RunningServer("--model", model, more) {}
+  explicit RunningServer(const Folder& folder, const Args& more = {})
+      : RunningServer("--models-dir", folder.path, more) {}
   Reply send(const std::string& path, const Fields& body, const std::string& more = "") const {
     return ::post(port, path, body.dump(), "Content-Type: application/json\r\n" + more);
   }
@@ -107,6 +105,15 @@ class RunningServer {
   int port = 0;
 
  private:
+  RunningServer(const std::string& option, const std::filesystem::path& path, const Args& more)
+      : program_("serve", Args{option, path, "--port", "0", "--threads", "1"} + more) {
+    const std::string begin = "serving: http://127.0.0.1:";
+    program_.wait_for(begin);
+    program_.wait_for("(Ctrl-C");
+    const std::string out = program_.out();
+    port = std::stoi(out.substr(out.find(begin) + begin.size()));
+  }
+
   Program program_;
 };
 
