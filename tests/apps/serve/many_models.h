@@ -26,9 +26,9 @@ struct ManyModels {
   void put(const std::string& name, const std::string& bytes) const {
     folder.put("models/" + name, bytes);
   }
-  // A model of 150 million zeros, with which a server is busy for a while. The file has a hole.
+  // A model of 48 million zeros, with which a server is busy for a while. The file has a hole.
   void add_large(const std::string& name) const {
-    constexpr int kWidth = 16, kInside = 3'000'000;
+    constexpr int kWidth = 16, kInside = 1'000'000;
     add(name);
     Fields config = Fields::parse(TempFolder::get(path / name / "config.json"));
     config["intermediate_size"] = kInside;

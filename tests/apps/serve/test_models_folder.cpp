@@ -14,9 +14,8 @@ Result refused(const Args& args) { return run_program("serve", args + Args{"--po
 
 Args names_of(const RunningServer& server) {
   Args names;
-  for (const Fields& model : Fields::parse(get(server.port, "/v1/models").body)["data"]) {
-    names.push_back(model["id"]);
-  }
+  const Fields listed = Fields::parse(get(server.port, "/v1/models").body);
+  for (const Fields& model : listed["data"]) names.push_back(model["id"]);
   return names;
 }
 
@@ -96,7 +95,7 @@ TEST_CASE("names that no model has are refused, and are never paths", "[serve]")
                       "../outside",
                       "a/../b",
                       (models.path / "a").string(),
-                      std::string("a\0", 2),
+                      "a%00",
                       std::string(5000, 'x')};
   for (const std::string& name : names) {
     const Fields error = error_of(server.send("/v1/completions", {{"model", name}}), 404);
