@@ -160,6 +160,11 @@ TEST_CASE("a broken model is refused with the reason, and tried again when its f
   models.put("b/config.json", config);
   CHECK(server.text(request_for("b")) == alone(models.path / "b"));
   CHECK(status_of(server, "b") == "loaded");
+  server.program().send(SIGTERM);
+  const std::string log = server.program().wait().err;
+  int tries = 0;
+  for (std::size_t at = 0; (at = log.find("b cannot be loaded", at)) != log.npos; ++at) ++tries;
+  CHECK(tries == 2);  // of four requests
 }
 
 TEST_CASE("options that make no sense for a folder of models are refused", "[serve]") {

@@ -103,12 +103,17 @@ TEST_CASE("a model that answers is not dropped: the next one waits for the end",
   const ManyModels models({"a", "b"});
   const RunningServer server(RunningServer::Folder{models.path}, kRoomForOne);
   Fields long_one = request_for("a", 1, 500);
-  long_one["n"] = 4;
+  long_one["n"] = 30;
   Browser browser = begun(server, long_one);
   REQUIRE(browser.gets("data: ", 60s));
-  CHECK(server.text(request_for("b")) == alone(models.path / "b"));
+  std::string stream;
+  std::thread reader([&] { stream = browser.rest(); });
+  const Reply other = server.send("/v1/completions", request_for("b"));
+  reader.join();
+  REQUIRE(other.status == 200);
+  CHECK(Fields::parse(other.body)["choices"][0]["text"] == alone(models.path / "b"));
   // Room for b came when the last text of a had been written, whole.
-  const Reply reply = reply_in(browser.rest());
+  const Reply reply = reply_in(stream);
   CHECK(reply.body.ends_with("data: [DONE]\n\n"));
   CHECK_THAT(reply.body, !ContainsSubstring("\"error\""));
   CHECK(status_of(server, "a") == "unloaded");
