@@ -101,7 +101,7 @@ TEST_CASE("a model that does not fit is refused with the bytes, and drops no oth
 
 TEST_CASE("a model that answers is not dropped: the next one waits for the end", "[serve]") {
   const ManyModels models({"a", "b"});
-  const RunningServer server(RunningServer::Folder{models.path}, kRoomForOne);
+  RunningServer server(RunningServer::Folder{models.path}, kRoomForOne);
   Fields long_one = request_for("a", 1, 500);
   long_one["n"] = 30;
   Browser browser = begun(server, long_one);
@@ -118,6 +118,11 @@ TEST_CASE("a model that answers is not dropped: the next one waits for the end",
   CHECK_THAT(reply.body, !ContainsSubstring("\"error\""));
   CHECK(status_of(server, "a") == "unloaded");
   CHECK(status_of(server, "b") == "loaded");
+  server.program().send(SIGTERM);
+  const std::string log = server.program().wait().err;
+  const std::size_t answered = log.find("/v1/completions 200"), dropped = log.find("dropped a");
+  INFO(log);
+  CHECK((answered < dropped && dropped < log.find("loaded b")));
 }
 
 TEST_CASE("a client that leaves frees its model, be it loaded or not yet", "[serve]") {
