@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "tapegrad/base/internal/blocked_signals.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
 
@@ -25,17 +24,12 @@ LoadedModel::LoadedModel(run::TextModel model, const std::string& name, const st
       served_(served_model(model_, {{name}}, plan.context, json_masks_, options)),
       engine_(model_.gpt, named_options(plan.engine, path)),
       ready_{served_, engine_} {
-  const BlockedSignals blocked;
-  thread_ = std::thread([this] { work(); });
+  thread_.submit(0, name, 0, [this] { work(); });
 }
 
 LoadedModel::~LoadedModel() {
   end();
   join();
-}
-
-void LoadedModel::join() {
-  if (thread_.joinable()) thread_.join();
 }
 
 void LoadedModel::work() noexcept {

@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <string>
-#include <thread>
 
 #include "tapegrad/apps/serve/models/model_plan.h"
 #include "tapegrad/apps/serve/models/model_set.h"
+#include "tapegrad/apps/serve/work_thread.h"
 
 namespace tapegrad::serve {
 
@@ -21,9 +21,9 @@ class LoadedModel {
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   const ReadyModel& ready() const { return ready_; }
-  // Ends the engine soon; what it has not done fails. join() waits for that, once.
+  // Ends the engine soon; what it has not done fails. join() waits for that.
   void end() { ends_ = true; }
-  void join();
+  void join() { thread_.stop(); }
 
  private:
   void work() noexcept;
@@ -34,7 +34,7 @@ class LoadedModel {
   Engine engine_;
   const ReadyModel ready_;
   std::atomic<bool> ends_ = false;
-  std::thread thread_;  // begins when all else is there
+  WorkThread thread_{1, 0};
 };
 
 }  // namespace tapegrad::serve

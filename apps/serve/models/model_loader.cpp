@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "tapegrad/apps/serve/models/models_folder.h"
@@ -56,23 +57,18 @@ void ModelsFolder::load(const std::string& name, Then then) {
     lock.unlock();
     return then(std::move(model), {});
   }
-  if (entry.waiting.empty() && !entry.loading) queue_.push_back(name);
+  const bool is_first = entry.waiting.empty() && !entry.loading;
   entry.waiting.push_back(std::move(then));
-  news_.notify_one();
+  if (is_first) loader_.submit(0, "", 0, [this, name] { load_now(name); });
 }
 
 void ModelsFolder::stop() {
   stops_ = true;
-  {
-    const std::lock_guard lock(mutex_);
-    news_.notify_one();
-  }
-  if (loader_.joinable()) loader_.join();
+  loader_.stop();
   std::vector<Then> refused;
   std::vector<Loaded> ended;
   {
     const std::lock_guard lock(mutex_);
-    queue_.clear();
     for (auto& [name, entry] : entries_) {
       std::ranges::move(std::exchange(entry.waiting, {}), std::back_inserter(refused));
       if (entry.loaded) ended.push_back(entry.loaded);
@@ -83,32 +79,26 @@ void ModelsFolder::stop() {
   for (const Loaded& model : ended) model->join();
 }
 
-void ModelsFolder::run() {
+// For the loader's thread.
+void ModelsFolder::load_now(const std::string& name) {
   std::unique_lock lock(mutex_);
-  while (true) {
-    news_.wait(lock, [this] { return stops_ || !queue_.empty(); });
-    if (stops_) return;
-    const std::string name = std::move(queue_.front());
-    queue_.pop_front();
-    Entry& entry = entries_.at(name);  // it stays while it is loading
-    entry.loading = true;
-    const std::filesystem::path path = entry.path;
-    lock.unlock();
-    const std::string stamp = stamp_of(path);
-    Outcome outcome = make(name, path);
-    lock.lock();
-    entry.loading = false;
-    entry.loaded = std::move(outcome.loaded);
-    entry.bytes = outcome.bytes;
-    taken_ += outcome.bytes;
-    entry.failed = outcome.lasts ? stamp : std::string();
-    entry.why = outcome.why;
-    const std::vector<Then> waiting = std::exchange(entry.waiting, {});
-    const HeldModel model = entry.loaded ? held(entry) : nullptr;
-    lock.unlock();
-    for (const Then& then : waiting) then(model, outcome.why);
-    lock.lock();
-  }
+  Entry& entry = entries_.at(name);  // it stays while somebody waits for it, or it is loading
+  entry.loading = true;
+  const std::filesystem::path path = entry.path;
+  lock.unlock();
+  const std::string stamp = stamp_of(path);
+  Outcome outcome = make(name, path);
+  lock.lock();
+  entry.loading = false;
+  entry.loaded = std::move(outcome.loaded);
+  entry.bytes = outcome.bytes;
+  taken_ += outcome.bytes;
+  entry.failed = outcome.lasts ? stamp : std::string();
+  entry.why = outcome.why;
+  const std::vector<Then> waiting = std::exchange(entry.waiting, {});
+  const HeldModel model = entry.loaded ? held(entry) : nullptr;
+  lock.unlock();
+  for (const Then& then : waiting) then(model, outcome.why);
 }
 
 ModelsFolder::Outcome ModelsFolder::make(const std::string& name,
@@ -172,7 +162,9 @@ void ModelsFolder::make_room(const std::string& name, std::uint64_t bytes) {
       continue;
     }
     if (Clock::now() > limit) throw Refused(no_room(name, bytes, memory_ - taken_));
-    news_.wait_for(lock, kLookForRoom);
+    lock.unlock();
+    std::this_thread::sleep_for(kLookForRoom);
+    lock.lock();
   }
 }
 

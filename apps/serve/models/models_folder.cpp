@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tapegrad/base/internal/blocked_signals.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/models/chat_template_of.h"
@@ -36,10 +35,9 @@ ModelsFolder::ModelsFolder(ModelsOptions options)
     : options_(std::move(options)),
       memory_(options_.memory.value_or(usual_memory())),
       created_(seconds_since_1970()),
-      files_(options_.folder) {
+      files_(options_.folder),
+      loader_(SIZE_MAX, SIZE_MAX) {
   read_folder();
-  const BlockedSignals blocked;
-  loader_ = std::thread([this] { run(); });
 }
 
 ModelsFolder::~ModelsFolder() { stop(); }

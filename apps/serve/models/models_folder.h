@@ -1,21 +1,20 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tapegrad/apps/serve/models/loaded_model.h"
 #include "tapegrad/apps/serve/models/model_files.h"
 #include "tapegrad/apps/serve/models/model_set.h"
+#include "tapegrad/apps/serve/work_thread.h"
 
 namespace tapegrad::serve {
 
@@ -83,7 +82,7 @@ class ModelsFolder : public ModelSet {
   Json about(const std::string& name, const std::filesystem::path& path) const;
   Json described(const std::string& name, const Entry& entry) const;
 
-  void run();
+  void load_now(const std::string& name);
   Outcome make(const std::string& name, const std::filesystem::path& path);
   Outcome failed(const std::string& name, const std::exception& error) const;
   void make_room(const std::string& name, std::uint64_t bytes);
@@ -97,13 +96,11 @@ class ModelsFolder : public ModelSet {
   std::atomic<bool> stops_ = false;
 
   mutable std::mutex mutex_;  // of what follows
-  std::condition_variable news_;
   std::map<std::string, Entry, std::less<>> entries_;
-  std::deque<std::string> queue_;  // to be loaded
-  std::uint64_t taken_ = 0;        // bytes of those that are loaded
+  std::uint64_t taken_ = 0;  // bytes of those that are loaded
   std::int64_t turn_ = 0;
-  EngineState past_;    // of models that were dropped
-  std::thread loader_;  // begins when all else is there
+  EngineState past_;   // of models that were dropped
+  WorkThread loader_;  // ends before all else does
 };
 
 }  // namespace tapegrad::serve

@@ -2,7 +2,7 @@
 
 #include <signal.h>
 
-#include "tapegrad/tests/apps/serve/many_models.h"
+#include "tapegrad/tests/apps/serve/models/many_models.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace std::chrono_literals;

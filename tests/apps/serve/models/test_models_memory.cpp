@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "tapegrad/tests/apps/serve/many_models.h"
+#include "tapegrad/tests/apps/serve/models/many_models.h"
 
 using namespace std::chrono_literals;
 
