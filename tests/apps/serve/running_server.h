@@ -41,17 +41,13 @@ inline const TinyChatModel& tiny_chat_model() {
   return model;
 }
 
-// `serve` with a model, or with a folder of them, at a port of its own.
+// `serve` with a model, at a port of its own.
 class RunningServer {
  public:
-  struct Folder {
-    std::filesystem::path path;
-  };
   explicit RunningServer(const Args& more = {},
                          const std::filesystem::path& model = tiny_chat_model().path)
       : RunningServer("--model", model, more) {}
-  explicit RunningServer(const Folder& folder, const Args& more = {})
-      : RunningServer("--models-dir", folder.path, more) {}
+
   Reply send(const std::string& path, const Fields& body, const std::string& more = "") const {
     return ::post(port, path, body.dump(), "Content-Type: application/json\r\n" + more);
   }
@@ -104,7 +100,7 @@ class RunningServer {
   Program& program() { return program_; }
   int port = 0;
 
- private:
+ protected:
   RunningServer(const std::string& option, const std::filesystem::path& path, const Args& more)
       : program_("serve", Args{option, path, "--port", "0", "--threads", "1"} + more) {
     const std::string begin = "serving: http://127.0.0.1:";
@@ -114,6 +110,7 @@ class RunningServer {
     port = std::stoi(out.substr(out.find(begin) + begin.size()));
   }
 
+ private:
   Program program_;
 };
 

@@ -69,6 +69,13 @@ struct ManyModels {
   }
 };
 
+// `serve` with a folder of models.
+class FolderServer : public RunningServer {
+ public:
+  explicit FolderServer(const std::filesystem::path& folder, const Args& more = {})
+      : RunningServer("--models-dir", folder, more) {}
+};
+
 inline Fields request_for(const std::string& model, int seed = 3, int max_tokens = 30) {
   return {{"model", model}, {"prompt", "once upon"}, {"max_tokens", max_tokens},
           {"seed", seed},   {"ignore_eos", true},    {"top_k", 50}};

@@ -31,7 +31,7 @@ TEST_CASE("serve --models-dir lists models of all kinds, and loads each when a r
   models.put("README.md", "Nothing to see here.");
   models.put("drafts/text.txt", "Nor here.");
   models.put(".hidden/config.json", "{}");
-  RunningServer server(RunningServer::Folder{models.path});
+  FolderServer server(models.path);
   CHECK_THAT(server.program().out(), ContainsSubstring("3 models"));
   const Fields listed = Fields::parse(get(server.port, "/v1/models").body);
   CHECK(listed["object"] == "list");
@@ -71,9 +71,8 @@ TEST_CASE("serve --models-dir lists models of all kinds, and loads each when a r
 TEST_CASE("all endpoints that need a model load it", "[serve]") {
   const ManyModels models({"a"});
   const Args one = {"--cache-memory", "1"};
-  const RunningServer tokens(RunningServer::Folder{models.path}, one),
-      embeddings(RunningServer::Folder{models.path}, one),
-      chats(RunningServer::Folder{models.path}, one);
+  const FolderServer tokens(models.path, one), embeddings(models.path, one),
+      chats(models.path, one);
   CHECK(tokens.ask_for("/tokenize", {{"model", "a"}, {"content", "once"}})["tokens"].size() > 0);
   CHECK(embeddings.ask_for("/v1/embeddings", {{"model", "a"}, {"input", "once"}})["model"] == "a");
   // A single model needs no name.
@@ -85,7 +84,7 @@ TEST_CASE("all endpoints that need a model load it", "[serve]") {
 TEST_CASE("names that no model has are refused, and are never paths", "[serve]") {
   const ManyModels models({"a", "b"});
   models.folder.put("outside/config.json", TempFolder::get(models.path / "a/config.json"));
-  const RunningServer server(RunningServer::Folder{models.path});
+  const FolderServer server(models.path);
   const Args names = {"c",
                       "",
                       "a/",
@@ -116,7 +115,7 @@ TEST_CASE("names that no model has are refused, and are never paths", "[serve]")
 
 TEST_CASE("a model may come and go while the server runs", "[serve]") {
   const ManyModels models({"a"});
-  const RunningServer server(RunningServer::Folder{models.path});
+  const FolderServer server(models.path);
   CHECK(server.send("/v1/completions", request_for("b")).status == 404);
   models.add("b");
   CHECK(server.text(request_for("b")) == alone(models.path / "b"));
@@ -138,7 +137,7 @@ TEST_CASE("a broken model is refused with the reason, and tried again when its f
   const ManyModels models({"a", "b"});
   const std::string config = TempFolder::get(models.path / "b/config.json");
   const std::string weights = TempFolder::get(models.path / "b/model.safetensors");
-  RunningServer server(RunningServer::Folder{models.path});
+  FolderServer server(models.path);
   const auto check_broken = [&](const std::string& why) {
     for (int i = 0; i < 2; ++i) {
       const Fields error = error_of(server.send("/v1/completions", request_for("b")), 500);

@@ -47,7 +47,7 @@ std::string text_in(const Reply& reply) {
 
 TEST_CASE("two models stream at once, each the text that it writes alone", "[serve]") {
   const ManyModels models({"a", "b"});
-  const RunningServer server(RunningServer::Folder{models.path}, kTwoMebi);
+  const FolderServer server(models.path, kTwoMebi);
   std::vector<Browser> browsers;
   for (int i = 0; i < 6; ++i) {
     browsers.push_back(begun(server, request_for(i % 2 == 0 ? "a" : "b", i, 200)));
@@ -64,7 +64,7 @@ TEST_CASE("two models stream at once, each the text that it writes alone", "[ser
 
 TEST_CASE("the model that was used the longest ago makes room for the next one", "[serve]") {
   const ManyModels models({"a", "b", "c"});
-  const RunningServer server(RunningServer::Folder{models.path}, kRoomForTwo);
+  const FolderServer server(models.path, kRoomForTwo);
   const auto check_loaded = [&](const std::string& asked, const Args& loaded) {
     CHECK(server.text(request_for(asked)) == alone(models.path / asked));
     Args found;
@@ -87,7 +87,7 @@ TEST_CASE("a model that does not fit is refused with the bytes, and drops no oth
           "[serve]") {
   const ManyModels models({"a", "b"});
   models.add_large("large");
-  const RunningServer server(RunningServer::Folder{models.path}, kRoomForTwo);
+  const FolderServer server(models.path, kRoomForTwo);
   CHECK(server.text(request_for("a")) == alone(models.path / "a"));
   const Fields error = error_of(server.send("/v1/completions", request_for("large")), 503);
   CHECK(error["code"] == "model_too_large");
@@ -101,7 +101,7 @@ TEST_CASE("a model that does not fit is refused with the bytes, and drops no oth
 
 TEST_CASE("a model that answers is not dropped: the next one waits for the end", "[serve]") {
   const ManyModels models({"a", "b"});
-  RunningServer server(RunningServer::Folder{models.path}, kRoomForOne);
+  FolderServer server(models.path, kRoomForOne);
   Fields long_one = request_for("a", 1, 500);
   long_one["n"] = 30;
   Browser browser = begun(server, long_one);
@@ -127,7 +127,7 @@ TEST_CASE("a model that answers is not dropped: the next one waits for the end",
 
 TEST_CASE("a client that leaves frees its model, be it loaded or not yet", "[serve]") {
   const ManyModels models({"a", "b"});
-  const RunningServer server(RunningServer::Folder{models.path}, kRoomForOne);
+  const FolderServer server(models.path, kRoomForOne);
   Fields long_one = request_for("a", 1, 500);
   long_one["n"] = 60;
   {
@@ -142,7 +142,7 @@ TEST_CASE("a client that leaves frees its model, be it loaded or not yet", "[ser
 TEST_CASE("requests for models that take turns in memory get their own texts", "[serve]") {
   const ManyModels models({"a", "b", "c"});
   const Args names = {"a", "b", "c"};
-  const RunningServer server(RunningServer::Folder{models.path}, kRoomForTwo);
+  const FolderServer server(models.path, kRoomForTwo);
   Args texts(30);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -161,7 +161,7 @@ TEST_CASE("requests for models that take turns in memory get their own texts", "
 TEST_CASE("requests for a model go on while another one is loaded", "[serve]") {
   const ManyModels models({"a"});
   models.add_large("large");
-  const RunningServer server(RunningServer::Folder{models.path}, {"--cache-memory", "1"});
+  const FolderServer server(models.path, {"--cache-memory", "1"});
   CHECK(server.text(request_for("a")) == alone(models.path / "a"));
   Browser waits = begun(server, request_for("large", 1, 1));
   // In this order: the answers are there before the large model has been loaded.
@@ -178,7 +178,7 @@ TEST_CASE("requests for a model go on while another one is loaded", "[serve]") {
 TEST_CASE("a signal ends the server while a model is loaded", "[serve]") {
   const ManyModels models({"a"});
   models.add_large("large");
-  RunningServer server(RunningServer::Folder{models.path}, {"--cache-memory", "1", "--grace", "0"});
+  FolderServer server(models.path, {"--cache-memory", "1", "--grace", "0"});
   Browser waits = begun(server, request_for("large", 1, 1));
   while (status_of(server, "large") == "unloaded") std::this_thread::sleep_for(1ms);
   server.program().send(SIGTERM);
