@@ -3,18 +3,20 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/sample/held_types.h"
-#include "tapegrad/apps/serve/followed_model.h"
 #include "tapegrad/apps/serve/model_server.h"
+#include "tapegrad/apps/serve/models/followed_model.h"
+#include "tapegrad/apps/serve/models/models_folder.h"
+#include "tapegrad/apps/serve/models/single_model.h"
 #include "tapegrad/apps/serve/queued_errors.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad {
 namespace {
@@ -22,23 +24,36 @@ namespace {
 constexpr int kMostPort = 65535;
 constexpr std::int64_t kMostKeyBytes = 64 << 10;
 constexpr std::uint64_t kMebi = 1 << 20;
-// Of one request, behind which others wait to be read; up to --max-waiting requests have one each,
-// of 5 MB.
-constexpr std::size_t kMostSchemaTerms = 100'000;
+constexpr std::chrono::milliseconds kLook{50};
 
 struct Options {
   std::string model, checkpoint{run::kLast}, weights{run::kStored}, name, api_key;
+  std::string models_dir;
+  std::optional<std::int64_t> models_memory;  // MiB
   std::vector<std::string> words;
   serve::EndpointOptions endpoints{.listen = {.port = 8080, .or_next_port = false}};
   std::vector<std::string> lora;  // NAME=PATH
-  bool follow = false, end_with_stdin = false, special_in_messages = false;
+  bool follow = false, end_with_stdin = false;
   std::int64_t max_connections = 256, max_body = 4, max_waiting = 64, max_time = 600, grace = 30;
   std::optional<std::int64_t> max_connections_per_address;
   std::optional<std::int64_t> cache_memory;  // MiB
-  std::optional<std::int64_t> reasoning_budget;
+  serve::ServedOptions served;
   serve::ServerBounds bounds;
   cli::ComputeOptions compute;
 };
+
+// What is said of one model makes no sense for a folder of them.
+void refuse_beside_models_dir(const Options& o) {
+  const std::pair<bool, const char*> given[] = {{!o.model.empty() || !o.words.empty(), "a model"},
+                                                {!o.name.empty(), "--name"},
+                                                {o.checkpoint != run::kLast, "--checkpoint"},
+                                                {!o.lora.empty(), "--lora"},
+                                                {o.follow, "--follow"}};
+  for (const auto& [is_given, what] : given) {
+    if (is_given)
+      cli::usage_error("--models-dir serves all models of a folder: leave {} out", what);
+  }
+}
 
 std::optional<Options> parse(const cli::Call& call) {
   Options o;
@@ -61,6 +76,15 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("follow", o.follow,
       "read the newest checkpoint of a run that trains, before an answer begins while no other one "
       "is written");
+  cli("models_dir", o.models_dir,
+      "serve all models that lie in this folder, in place of one: each is loaded when a request "
+      "names it",
+      {.value = "FOLDER"});
+  cli("models_memory", o.models_memory,
+      "memory for weights, keys and values of all models that are loaded, in MiB; the idle one "
+      "that "
+      "was used the longest ago makes room [three quarters of what is free]",
+      {.least = 1});
   cli.group("Clients");
   cli("port", o.endpoints.listen.port, "where it listens; 0: any port that is free",
       {.least = 0, .most = kMostPort});
@@ -96,9 +120,9 @@ std::optional<Options> parse(const cli::Call& call) {
       "how keys and values are stored: f32, as the model computes them; or f16 or q8_0, in 0.5 or "
       "0.27 of the memory, which changes texts a little [f16 where weights are stored in less than "
       "f32, else f32]");
-  cli("special_in_messages", o.special_in_messages,
+  cli("special_in_messages", o.served.special_in_messages,
       "let messages spell special tokens such as <|im_end|>, which are text otherwise");
-  cli("reasoning_budget", o.reasoning_budget,
+  cli("reasoning_budget", o.served.reasoning_budget,
       "tokens that a model may reason before it answers; then the end mark follows [as many as it "
       "likes]",
       {.least = 0});
@@ -122,10 +146,16 @@ std::optional<Options> parse(const cli::Call& call) {
               "a model of another program, for clients that call it smol");
   cli.example("tapegrad serve base.gguf --lora poet=adapters/poet --lora clerk=runs/clerk-1",
               "one model with two adapters, which requests call \"poet\" and \"clerk\"");
+  cli.example("tapegrad serve --models-dir runs", "all runs of a folder, one model each");
   cli.example("tapegrad serve runs/notes-1 --host 0.0.0.0 --api-key keys.txt",
               "for other computers, with a key");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
-  cli::take_model(o.model, o.words);
+  if (o.models_dir.empty()) {
+    if (o.models_memory) cli::usage_error("--models-memory needs --models-dir FOLDER");
+    cli::take_model(o.model, o.words);
+  } else {
+    refuse_beside_models_dir(o);
+  }
   cli::refuse_words(o.words);
   const std::string& host = o.endpoints.listen.host;
   bool is_public = false;
@@ -145,15 +175,6 @@ std::optional<Options> parse(const cli::Call& call) {
   return o;
 }
 
-// "runs/notes-1/" → "notes-1", "models/SmolLM2.gguf" → "SmolLM2".
-std::string name_of_model(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::path whole = std::filesystem::absolute(path, ignored).lexically_normal();
-  if (!whole.has_filename()) whole = whole.parent_path();
-  const bool is_file = std::filesystem::is_regular_file(whole, ignored);
-  return (is_file ? whole.stem() : whole.filename()).string();
-}
-
 std::vector<std::string> read_keys(const std::string& file) {
   std::vector<std::string> keys;
   std::string line;
@@ -170,7 +191,7 @@ std::vector<std::string> read_keys(const std::string& file) {
 }
 
 void settle(Options& o) {
-  if (o.name.empty()) o.name = name_of_model(o.model);
+  if (o.name.empty()) o.name = serve::name_of_model(o.model);
   if (!o.api_key.empty()) o.endpoints.keys = read_keys(o.api_key);
   http::Limits& limits = o.endpoints.listen.limits;
   limits.connections = static_cast<std::size_t>(o.max_connections);
@@ -213,12 +234,28 @@ run::TextModel load(const Options& o) {
   return run::load_quantized(std::move(opened), o.weights);
 }
 
-std::size_t longest_token(const data::Tokenizer& tokenizer) {
-  std::size_t longest = 1;
-  for (data::Token token = 0; token < tokenizer.vocab_size(); ++token) {
-    longest = std::max(longest, tokenizer.token_bytes(token).size());
-  }
-  return longest;
+// The models of a folder, whose engines have threads of their own.
+int serve_folder(Options o) {
+  settle(o);
+  catch_interrupts();
+  const serve::QueuedErrors errors;  // outlives all threads that print
+  std::optional<std::uint64_t> memory;
+  if (o.models_memory) memory = static_cast<std::uint64_t>(*o.models_memory) * kMebi;
+  serve::ModelsFolder models({.folder = o.models_dir,
+                              .memory = memory,
+                              .weights = o.weights,
+                              .bounds = o.bounds,
+                              .served = o.served});
+  serve::Endpoints endpoints(models, o.endpoints);
+  fmt::print("{}: {} models, {} MiB for those that are loaded\nserving: {} (Ctrl-C ends it)\n",
+             o.models_dir, models.size(), models.memory() / kMebi, endpoints.listener().url());
+  std::fflush(stdout);
+  const auto wait = [&](const std::function<bool()>& ends) {
+    while (!ends()) std::this_thread::sleep_for(kLook);
+    models.stop();
+  };
+  return serve::work_until_interrupted(
+      wait, endpoints, {.grace = std::chrono::seconds(o.grace), .with_stdin = o.end_with_stdin});
 }
 
 int serve_model(Options o) {
@@ -239,26 +276,12 @@ int serve_model(Options o) {
   serve::EnginePlan plan = serve::plan_engine(model.gpt.config, o.bounds);
   plan.engine.model = o.model;
   if (followed) plan.engine.renew = [&followed] { return followed->renew(); };
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  run::JsonMasks json_masks(model.tokenizer, kMostSchemaTerms);
-  auto chat = run::chat_template_or_chatml(model.settings, model.tokenizer);
-  std::vector<data::Token> answer_ends;
-  if (chat) {
-    chat = chat->with_special_in_messages(o.special_in_messages);
-    answer_ends = run::answer_ends(*chat, model.tokenizer);
-  }
-  const serve::ServedModel served{
-      .model = model,
-      .named = std::move(named),
-      .context = plan.context,
-      .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-      .chat = std::move(chat),
-      .answer_ends = std::move(answer_ends),
-      .json_masks = json_masks,
-      .longest_token = longest_token(model.tokenizer),
-      .reasoning_budget = o.reasoning_budget};
+  run::JsonMasks json_masks = serve::masks_of(model.tokenizer);
+  const serve::ServedModel served =
+      serve::served_model(model, std::move(named), plan.context, json_masks, o.served);
   serve::Engine engine(model.gpt, plan.engine);
-  serve::Endpoints endpoints(served, engine, o.endpoints);
+  serve::SingleModel models(served, engine);
+  serve::Endpoints endpoints(models, o.endpoints);
   for (const serve::NamedModel& one : served.named) {
     if (one.adapter)
       fmt::print("{}: {} with {}\n", one.name, o.name,
@@ -268,13 +291,16 @@ int serve_model(Options o) {
              o.name, plan.context, o.bounds.max_sequences, endpoints.listener().url());
   std::fflush(stdout);
   return serve::work_until_interrupted(
-      engine, endpoints, {.grace = std::chrono::seconds(o.grace), .with_stdin = o.end_with_stdin});
+      [&](const std::function<bool()>& ends) { engine.run(ends); }, endpoints,
+      {.grace = std::chrono::seconds(o.grace), .with_stdin = o.end_with_stdin});
 }
 
 int run(const cli::Call& call) {
   return cli::run_main(call.name, [&] {
     auto options = parse(call);
-    return options ? serve_model(std::move(*options)) : 0;
+    if (!options) return 0;
+    return options->models_dir.empty() ? serve_model(std::move(*options))
+                                       : serve_folder(std::move(*options));
   });
 }
 

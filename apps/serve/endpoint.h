@@ -13,6 +13,8 @@ struct Endpoints::Endpoint {
   std::string_view method, path;
   bool open = false;  // to those without a key
   http::Response (*now)(Endpoints&, const http::Request&) = nullptr;
+  // What the models are; read as the others if that reads files.
+  Json (*list)(ModelSet&, std::string_view path) = nullptr;
   Json (*call)(const Json&, const Asked&) = nullptr;
   std::unique_ptr<Job> (*job)(const Json&, const Asked&) = nullptr;  // for the engine
   bool renders = false;                                              // the model's template

@@ -51,20 +51,13 @@ const std::vector<Endpoints::Endpoint>& Endpoints::table() {
       {.method = "POST", .path = "/tokenize", .call = tokenize},
       {.method = "POST", .path = "/detokenize", .call = detokenize},
       {.method = "POST", .path = "/apply-template", .call = apply_template, .renders = true},
-      {"GET", "/v1/models", false,
-       [](Self& self, const Asks&) { return as_response(list_models(self.model_)); }},
-      {"GET", kModels, false,
-       [](Self& self, const Asks& request) {
-         const std::string name(request.path().substr(kModels.size()));
-         const auto& named = self.model_.named;
-         const auto found = std::ranges::find(named, name, &NamedModel::name);
-         if (found != named.end()) return as_response(describe_model(self.model_, *found));
-         return Refusal{.status = 404,
-                        .message = "there is no model of that name here",
-                        .param = "model",
-                        .code = "model_not_found"}
-             .response();
-       }},
+      {.method = "GET",
+       .path = "/v1/models",
+       .list = [](ModelSet& models, std::string_view) { return models.list(); }},
+      {.method = "GET",
+       .path = kModels,
+       .list = [](ModelSet& models,
+                  std::string_view path) { return models.describe(path.substr(kModels.size())); }},
       {"GET", "/health", true,
        [](Self&, const Asks&) {
          return as_response({{"status", "ok"}});
@@ -93,15 +86,15 @@ const Endpoints::Endpoint* Endpoints::find(const http::Request& request) {
   return http::find_page(page_files(), path) != nullptr ? &table().back() : nullptr;
 }
 
-Endpoints::Endpoints(const ServedModel& model, Engine& engine, const EndpointOptions& options)
-    : model_(model),
-      engine_(engine),
+Endpoints::Endpoints(ModelSet& models, const EndpointOptions& options)
+    : models_(models),
       options_(options),
       log_(options.log, options.log_texts),
       rng_(std::random_device()(), Rng::Kind::philox),
       listener_(options.listen, *this) {
-  for (auto& lane : reading_threads_) {
-    lane = std::make_unique<WorkThread>(options.max_reading, options.listen.limits.all_body_bytes);
+  for (int lane = 0; lane < (models.reads_files() ? 4 : 3); ++lane) {
+    reading_threads_.push_back(
+        std::make_unique<WorkThread>(options.max_reading, options.listen.limits.all_body_bytes));
   }
   listener_.begin();
 }
@@ -239,6 +232,8 @@ std::optional<http::Response> Endpoints::answer(
   try {
     if (endpoint.now != nullptr) {
       response = endpoint.now(*this, request);
+    } else if (endpoint.list != nullptr && !models_.reads_files()) {
+      response = as_response(endpoint.list(models_, request.path()));
     } else {
       const auto refused = read_later(endpoint, request, connection, visit);
       if (!refused) return std::nullopt;

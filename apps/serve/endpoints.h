@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -12,6 +11,7 @@
 #include "tapegrad/apps/http/listener.h"
 #include "tapegrad/apps/serve/access_log.h"
 #include "tapegrad/apps/serve/api/completions.h"
+#include "tapegrad/apps/serve/models/model_set.h"
 #include "tapegrad/apps/serve/work_thread.h"
 
 namespace tapegrad::serve {
@@ -32,11 +32,12 @@ struct EndpointOptions {
 // All that the server answers: what OpenAI's interface has, and the page. It listens while it
 // lives. Bodies of requests are read by threads of their own, since templates and schemas may take
 // long: what is large, and what the model's template has to write, holds up nothing else. What they
-// want of the model comes from the engine's thread, and all else from the listener's.
+// want of a model comes from its engine's thread, and all else from the listener's. What wants a
+// model that has to be loaded first waits beside all of them.
 class Endpoints : public http::Handler {
  public:
-  // The engine must outlive it.
-  Endpoints(const ServedModel& model, Engine& engine, const EndpointOptions& options);
+  // The models must outlive it, and load none when it ends.
+  Endpoints(ModelSet& models, const EndpointOptions& options);
   ~Endpoints() override;
 
   const http::Listener& listener() const { return listener_; }
@@ -47,8 +48,8 @@ class Endpoints : public http::Handler {
   void refuse_rest();
   // True if all that was to be sent has been.
   bool all_is_sent();
-  // True if there is nothing to do, here and for the engine.
-  bool idle() const { return reading_ == 0 && engine_.idle(); }
+  // True if there is nothing to do, here and for the engines.
+  bool idle() const { return reading_ == 0 && models_.idle(); }
   // True if the listener has ended by itself.
   bool broken() const { return broken_; }
 
@@ -66,9 +67,13 @@ class Endpoints : public http::Handler {
   // A reading thread's input and its result.
   struct Read {
     const Endpoint& endpoint;
-    Asked asked;
-    std::string body;
+    std::string id;  // see Asked
+    std::uint64_t new_seed;
+    std::shared_ptr<IgnoredFields> ignored;
+    std::string body;  // or the path of a request without one
     Engine::Clock::time_point begin;
+    std::string wanted = {};  // the model that has to be loaded before it is read again
+    HeldModel model = {};     // the job refers to it
     std::optional<http::Response> response = {};
     std::unique_ptr<Job> job = {};   // without a response
     std::atomic<bool> left = false;  // nobody waits for it
@@ -78,6 +83,7 @@ class Endpoints : public http::Handler {
     std::shared_ptr<http::Connection> connection;
     Visit visit;
     std::shared_ptr<Read> read;
+    HeldModel model = {};      // whose engine works on it
     std::string ignored = {};  // the header's value, once it was read
     bool streams = false;
 
@@ -96,9 +102,12 @@ class Endpoints : public http::Handler {
                                     const std::shared_ptr<http::Connection>& connection,
                                     Visit& visit);
   void read(Engine::Id id, const std::shared_ptr<Read>& made);
-  void make(Read& made) const;
+  void make(Engine::Id id, Read& made);
   void look(const Read& made) const;
   WorkThread& lane_of(const Endpoint& endpoint, const std::string& body);
+  bool submit(Engine::Id id, const std::string& client, const std::shared_ptr<Read>& made);
+  void wait_for_model(Engine::Id id, const std::shared_ptr<Read>& made);
+  void read_again(Engine::Id id, const std::shared_ptr<Read>& made);
   void end_reading(Engine::Id id, Read& made);
   EngineState state() const;
   std::unique_ptr<Reply> reply_to(Engine::Id id);
@@ -107,21 +116,22 @@ class Endpoints : public http::Handler {
   void end_stream(Engine::Id id, std::string last, int status, const Usage& usage);
   Pending take(std::map<Engine::Id, Pending>::iterator place);
 
-  const ServedModel& model_;
-  Engine& engine_;
+  ModelSet& models_;
   const EndpointOptions options_;
   AccessLog log_;
   Rng rng_;  // of ids, and of seeds where clients name none
   Engine::Id next_id_ = 1;
   std::map<Engine::Id, Pending> pending_;
   std::map<http::Connection*, Engine::Id> waiting_;
-  std::int64_t refused_ = 0;               // requests for which a reading thread had no room
-  std::atomic<std::int64_t> reading_ = 0;  // requests that the reading threads have
+  std::int64_t refused_ = 0;                   // requests for which a reading thread had no room
+  std::size_t parked_ = 0, parked_bytes_ = 0;  // requests whose model is being loaded
+  std::atomic<std::int64_t> reading_ = 0;      // requests that the reading threads have
   // Takes no more requests; has failed; lets nothing go on that is being read.
   std::atomic<bool> ending_ = false, broken_ = false, stops_ = false;
   http::Listener listener_;  // ends the connections, which still know what is above
-  // Of small requests, of small ones that the model's template has to write, and of large ones.
-  std::array<std::unique_ptr<WorkThread>, 3> reading_threads_;
+  // Of small requests, of small ones that the model's template has to write, of large ones; and of
+  // lists of models, if these read files.
+  std::vector<std::unique_ptr<WorkThread>> reading_threads_;
 };
 
 }  // namespace tapegrad::serve

@@ -16,6 +16,26 @@ constexpr std::int64_t kLongestWait = 60;
 
 }  // namespace
 
+EngineState& EngineState::operator+=(const EngineState& more) {
+  waiting += more.waiting;
+  running += more.running;
+  positions += more.positions;
+  cost.prompt_tokens += more.cost.prompt_tokens;
+  cost.tokens += more.cost.tokens;
+  cost.reused_tokens += more.cost.reused_tokens;
+  cost.prefill_seconds += more.cost.prefill_seconds;
+  cost.seconds += more.cost.seconds;
+  cost.passes += more.cost.passes;
+  cost.pass_seconds += more.cost.pass_seconds;
+  steps += more.steps;
+  jobs += more.jobs;
+  cancelled += more.cancelled;
+  refused += more.refused;
+  failed += more.failed;
+  step_seconds += more.step_seconds;
+  return *this;
+}
+
 Engine::Engine(const nn::Decoder& model, const EngineOptions& options)
     : options_(options), generation_(model, options.limits) {}
 
@@ -30,6 +50,7 @@ std::optional<std::int64_t> Engine::submit(Id id, std::unique_ptr<Job> job,
                       kLongestWait);
   }
   submitted_.emplace_back(id, Entry{.job = std::move(job), .submitted = since});
+  ++unfinished_;
   ++state_.waiting;
   ++state_.jobs;
   news_.notify_one();
@@ -49,7 +70,7 @@ EngineState Engine::state() const {
 
 bool Engine::idle() const {
   const std::lock_guard lock(mutex_);
-  return jobs_.empty() && submitted_.empty();
+  return unfinished_ == 0;
 }
 
 // Takes in what came and what was cancelled; waits a moment if there is nothing else to do.
@@ -227,6 +248,8 @@ void Engine::drop(Id id) {
   std::erase(works_, id);
   begun(jobs_.at(id));
   jobs_.erase(id);
+  const std::lock_guard lock(mutex_);
+  --unfinished_;
 }
 
 void Engine::publish() {

@@ -58,6 +58,9 @@ struct EngineState {
   nn::GenerationCost cost = {};
   std::int64_t steps = 0, jobs = 0, cancelled = 0, refused = 0, failed = 0;
   double step_seconds = 0;
+
+  // Of another engine, too.
+  EngineState& operator+=(const EngineState& more);
 };
 
 // Makes the texts of all requests side by side: whatever joins does so at the next step, and what
@@ -65,7 +68,7 @@ struct EngineState {
 // of many texts does not hold up the next one; a text for which there is no room yet is not
 // overtaken. Each becomes the text that it becomes alone (see nn::Generation).
 //
-// One thread runs it. submit(), cancel() and state() may come from any.
+// One thread runs it. submit(), cancel(), state() and idle() may come from any.
 class Engine {
  public:
   using Id = std::int64_t;
@@ -126,6 +129,7 @@ class Engine {
   std::condition_variable news_;
   std::vector<std::pair<Id, Entry>> submitted_;
   std::vector<Id> cancelled_;
+  std::int64_t unfinished_ = 0;  // jobs
   EngineState state_;
   double mean_seconds_ = 1;  // of the last jobs
 };

@@ -59,9 +59,9 @@ EnginePlan plan_engine(const nn::DecoderConfig& config, const ServerBounds& boun
            .max_time = bounds.max_time}};
 }
 
-int work_until_interrupted(Engine& engine, Endpoints& endpoints, const Ending& ending) {
+int work_until_interrupted(const Work& work, Endpoints& endpoints, const Ending& ending) {
   std::optional<Clock::time_point> limit;
-  engine.run([&] {
+  work([&] {
     if (ending.with_stdin && stdin_has_ended()) interrupt("stdin has ended");
     if (!interrupted()) return false;
     if (!limit) {

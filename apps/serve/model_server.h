@@ -30,7 +30,9 @@ struct EnginePlan {
 EnginePlan plan_engine(const nn::DecoderConfig& config, const ServerBounds& bounds);
 
 // Works in this thread until a signal comes and what runs then is answered, or the time for that is
-// over. Returns the exit code.
-int work_until_interrupted(Engine& engine, Endpoints& endpoints, const Ending& ending);
+// over. Returns the exit code. `work` works, or waits, until what it is given is true; then nothing
+// is left to do.
+using Work = std::function<void(const std::function<bool()>& ends)>;
+int work_until_interrupted(const Work& work, Endpoints& endpoints, const Ending& ending);
 
 }  // namespace tapegrad::serve

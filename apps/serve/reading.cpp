@@ -30,9 +30,17 @@ Refusal queue_is_full(std::int64_t seconds) {
           .retry_after = seconds};
 }
 
+// What whoever reads the request will take for its model, if that is a name.
+std::optional<std::string> model_name_in(const Json& body) {
+  const auto found = body.is_object() ? body.find("model") : body.end();
+  if (!body.is_object() || found == body.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
 }  // namespace
 
 WorkThread& Endpoints::lane_of(const Endpoint& endpoint, const std::string& body) {
+  if (endpoint.list != nullptr) return *reading_threads_[3];
   return *reading_threads_[body.size() > kLarge ? 2 : endpoint.renders ? 1 : 0];
 }
 
@@ -52,17 +60,10 @@ std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const htt
   const Engine::Id id = next_id_++;
   visit.id = fmt::format("{:016x}", rng_.next64());
   if (log_.keeps_texts()) visit.request = request.body;
-  const Asked asked{.model = model_,
-                    .id = visit.id,
-                    .new_seed = rng_.next32(),
-                    .reply = [this, id] { return reply_to(id); },
-                    .ignored = std::make_shared<IgnoredFields>(options_.strict),
-                    .look = {}};
-  const std::shared_ptr<Read> made(new Read{endpoint, asked, request.body, visit.begin});
-  made->asked.look = [this, read = made.get()] { look(*read); };
-  const bool waits = lane_of(endpoint, request.body)
-                         .submit(id, connection->client().to_string(), request.body.size(),
-                                 [this, id, made] { read(id, made); });
+  const std::shared_ptr<Read> made(
+      new Read{endpoint, visit.id, rng_.next32(), std::make_shared<IgnoredFields>(options_.strict),
+               endpoint.list != nullptr ? std::string(request.path()) : request.body, visit.begin});
+  const bool waits = submit(id, connection->client().to_string(), made);
   if (!waits) {
     ++refused_;
     return queue_is_full(1);
@@ -72,6 +73,13 @@ std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const htt
   pending_.emplace(id, Pending{.connection = connection, .visit = visit, .read = made});
   waiting_[connection.get()] = id;
   return std::nullopt;
+}
+
+// False if too many wait to be read.
+bool Endpoints::submit(Engine::Id id, const std::string& client,
+                       const std::shared_ptr<Read>& made) {
+  return lane_of(made->endpoint, made->body)
+      .submit(id, client, made->body.size(), [this, id, made] { read(id, made); });
 }
 
 // The refusal that answers a request after an exception; stderr gets the server's own faults.
@@ -85,37 +93,88 @@ Refusal Endpoints::told_refusal_of(const std::exception& error) {
 // For a reading thread.
 void Endpoints::read(Engine::Id id, const std::shared_ptr<Read>& made) {
   try {
-    make(*made);
-    listener_.run([this, id, made] { end_reading(id, *made); });
+    make(id, *made);
+    listener_.run([this, id, made] {
+      made->wanted.empty() ? end_reading(id, *made) : wait_for_model(id, made);
+    });
   } catch (...) {  // no memory for a word: the client waits until it leaves
     --reading_;
   }
 }
 
-void Endpoints::make(Read& made) const {
+void Endpoints::make(Engine::Id id, Read& made) {
   try {
-    made.asked.look();
+    look(made);
+    if (made.endpoint.list != nullptr) {
+      made.response = {.body = json_text(made.endpoint.list(models_, made.body))};
+      return;
+    }
+    const Json body = parse_body(made.body);
+    if (!made.model) {
+      ModelSet::Found found = models_.find(model_name_in(body));
+      made.model = std::move(found.model);
+      made.wanted = made.model ? std::string() : std::move(found.name);
+      if (!made.model) return;
+    }
     // `made` is there until the answer ends, and would keep the text of the body.
-    const Json body = parse_body(std::exchange(made.body, {}));
+    std::string().swap(made.body);
+    const Asked asked{.model = made.model->served,
+                      .id = made.id,
+                      .new_seed = made.new_seed,
+                      .reply = [this, id] { return reply_to(id); },
+                      .ignored = made.ignored,
+                      .look = [this, &made] { look(made); }};
     if (made.endpoint.call != nullptr) {
-      made.response = {.body = json_text(made.endpoint.call(body, made.asked))};
+      made.response = {.body = json_text(made.endpoint.call(body, asked))};
     } else {
-      made.job = made.endpoint.job(body, made.asked);
+      made.job = made.endpoint.job(body, asked);
     }
   } catch (const std::exception& error) {
     made.response = told_refusal_of(error).response();
   }
 }
 
+// The model of a request is not loaded. It is read again when it is.
+void Endpoints::wait_for_model(Engine::Id id, const std::shared_ptr<Read>& made) {
+  const std::string wanted = std::exchange(made->wanted, {});
+  const std::size_t most_bytes = options_.listen.limits.all_body_bytes;
+  if (!pending_.contains(id)) return end_reading(id, *made);
+  if (parked_ >= options_.max_reading || parked_bytes_ + made->body.size() > most_bytes) {
+    ++refused_;
+    made->response = queue_is_full(1).response();
+    return end_reading(id, *made);
+  }
+  ++parked_;
+  parked_bytes_ += made->body.size();
+  models_.load(wanted, [this, id, made](HeldModel model, const Refusal& why) {
+    if (!model) made->response = why.response();
+    made->model = std::move(model);
+    listener_.run([this, id, made] { read_again(id, made); });
+  });
+}
+
+void Endpoints::read_again(Engine::Id id, const std::shared_ptr<Read>& made) {
+  --parked_;
+  parked_bytes_ -= made->body.size();
+  const auto pending = pending_.find(id);
+  if (pending != pending_.end() && !made->response) {
+    if (submit(id, pending->second.connection->client().to_string(), made)) return;
+    ++refused_;
+    made->response = queue_is_full(1).response();
+  }
+  end_reading(id, *made);
+}
+
 void Endpoints::end_reading(Engine::Id id, Read& made) {
   const auto pending = pending_.find(id);
   if (pending != pending_.end()) {  // the client is still there
-    pending->second.ignored = made.asked.ignored->header();
-    log_.ignored(made.asked.ignored->names());
-    if (made.asked.ignored->told_by_message()) log_.told_tools();
+    pending->second.ignored = made.ignored->header();
+    log_.ignored(made.ignored->names());
+    if (made.ignored->told_by_message()) log_.told_tools();
     try {
       if (!made.response) {
-        const auto seconds = engine_.submit(id, std::move(made.job), made.begin);
+        pending->second.model = made.model;
+        const auto seconds = made.model->engine.submit(id, std::move(made.job), made.begin);
         if (seconds) made.response = queue_is_full(*seconds).response();
       }
     } catch (const std::exception& error) {
@@ -127,7 +186,7 @@ void Endpoints::end_reading(Engine::Id id, Read& made) {
 }
 
 EngineState Endpoints::state() const {
-  EngineState state = engine_.state();
+  EngineState state = models_.state();
   state.waiting += reading_;
   state.refused += refused_;
   return state;

@@ -100,7 +100,7 @@ void Endpoints::ended(http::Connection* connection) {
   pending.read->left = true;
   const auto drops = [id](const auto& lane) { return lane->cancel(id); };
   if (std::ranges::any_of(reading_threads_, drops)) --reading_;
-  engine_.cancel(id);
+  if (pending.model) pending.model->engine.cancel(id);
   log_.write(pending.visit, kClientLeft);
 }
 

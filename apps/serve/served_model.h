@@ -36,6 +36,21 @@ struct ServedModel {
   std::int64_t vocab_size() const { return model.gpt.config.vocab_size; }
 };
 
+// How a model is served, beside the bounds of its engine.
+struct ServedOptions {
+  bool special_in_messages = false;                   // messages may spell special tokens
+  std::optional<std::int64_t> reasoning_budget = {};  // see ServedModel
+};
+
+// The masks of a model for answers of one request, behind which others wait to be read; up to
+// --max-waiting requests have one each, of 5 MB.
+run::JsonMasks masks_of(const data::Tokenizer& tokenizer);
+// What is known of a model once. Model and masks must outlive it. Error for a template that is
+// none.
+ServedModel served_model(const run::TextModel& model, std::vector<NamedModel> named,
+                         std::int64_t context, run::JsonMasks& json_masks,
+                         const ServedOptions& options);
+
 // The name of the program that made an answer: the same text can be expected of the same one.
 inline std::string fingerprint() { return "tapegrad-" TAPEGRAD_VERSION; }
 

@@ -12,11 +12,11 @@ const LOOK_AGAIN_MS = 3000;
 const at = (id) => document.getElementById(id);
 const root = document.documentElement;
 
-let served = null; // the model, once the server has told of it
+let served = []; // the models, once the server has told of them
 let current = null; // the conversation that is open
 let writing = null; // the answer that is being written: {conversation, message, control}
 
-const chats = () => served?.meta.chat ?? true;
+const chats = () => served.find(({ id }) => id === at("models").value)?.meta.chat ?? true;
 
 // The server.
 
@@ -27,27 +27,29 @@ function tell(state) {
 
 async function look() {
   try {
-    const all = await models();
-    served = all[0];
+    served = await models();
     tell("live");
-    offer(all.map(({ id }) => id));
+    offer(served.map(({ id }) => id));
     draw();
   } catch (error) {
     tell("lost");
     if (error.status === 401) return askForKey();
   }
-  if (!served) setTimeout(look, LOOK_AGAIN_MS);
+  if (served.length === 0) setTimeout(look, LOOK_AGAIN_MS);
 }
 
-/** The names of the model and of its adapters; a choice only if there are several. */
+/** The names of the models and of their adapters; a choice only if there are several. */
 function offer(names) {
-  const chosen = names.includes(kept.get("model")) ? kept.get("model") : names[0];
-  at("model").textContent = names.length > 1 ? "" : names[0];
+  const chosen = names.includes(kept.get("model")) ? kept.get("model") : (names[0] ?? "");
+  at("model").textContent = names.length > 1 ? "" : chosen;
   at("models").replaceChildren(...names.map((name) => el("option", { value: name }, name)));
   at("models").value = chosen;
   at("models").hidden = names.length < 2;
 }
-at("models").addEventListener("change", () => kept.set("model", at("models").value));
+at("models").addEventListener("change", () => {
+  kept.set("model", at("models").value);
+  draw();
+});
 
 function askForKey() {
   at("key-dialog").showModal();
@@ -208,7 +210,7 @@ function tellRefusal(error) {
   tellProblem(error.status === 0 ? t("ended") : error.message);
   if (error.status === 401) askForKey();
   if (error.status === 0) {
-    served = null;
+    served = [];
     tell("lost");
     setTimeout(look, LOOK_AGAIN_MS);
   }

@@ -46,13 +46,7 @@ class RunningServer {
  public:
   explicit RunningServer(const Args& more = {},
                          const std::filesystem::path& model = tiny_chat_model().path)
-      : program_("serve", Args{"--model", model, "--port", "0", "--threads", "1"} + more) {
-    const std::string begin = "serving: http://127.0.0.1:";
-    program_.wait_for(begin);
-    program_.wait_for("(Ctrl-C");
-    const std::string out = program_.out();
-    port = std::stoi(out.substr(out.find(begin) + begin.size()));
-  }
+      : RunningServer("--model", model, more) {}
 
   Reply send(const std::string& path, const Fields& body, const std::string& more = "") const {
     return ::post(port, path, body.dump(), "Content-Type: application/json\r\n" + more);
@@ -105,6 +99,16 @@ class RunningServer {
 
   Program& program() { return program_; }
   int port = 0;
+
+ protected:
+  RunningServer(const std::string& option, const std::filesystem::path& path, const Args& more)
+      : program_("serve", Args{option, path, "--port", "0", "--threads", "1"} + more) {
+    const std::string begin = "serving: http://127.0.0.1:";
+    program_.wait_for(begin);
+    program_.wait_for("(Ctrl-C");
+    const std::string out = program_.out();
+    port = std::stoi(out.substr(out.find(begin) + begin.size()));
+  }
 
  private:
   Program program_;

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/serve/followed_model.h"
+#include "tapegrad/apps/serve/models/followed_model.h"
 
 #include <sys/stat.h>
 

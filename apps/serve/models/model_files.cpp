@@ -1,0 +1,100 @@
+#include "tapegrad/apps/serve/models/model_files.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/utf8.h"
+#include "tapegrad/run/models/model.h"
+
+namespace tapegrad::serve {
+namespace {
+
+std::string stamp_of_one(const std::filesystem::path& path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) return "";
+  return fmt::format("{}:{}:{}:{}.{};", about.st_dev, about.st_ino, about.st_size,
+                     about.st_mtim.tv_sec, about.st_mtim.tv_nsec);
+}
+
+std::vector<std::filesystem::path> sorted_paths(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths = list_folder(folder);
+  std::ranges::sort(paths);
+  return paths;
+}
+
+bool looks_like_model(const std::filesystem::path& path) {
+  try {
+    return run::is_model(path);
+  } catch (const Error&) {  // it may not be read
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string name_of_model(const std::filesystem::path& path) {
+  std::error_code ignored;
+  std::filesystem::path whole = std::filesystem::absolute(path, ignored).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  const bool is_file = std::filesystem::is_regular_file(whole, ignored);
+  return (is_file ? whole.stem() : whole.filename()).string();
+}
+
+std::string stamp_of(const std::filesystem::path& path) {
+  std::string stamp = stamp_of_one(path);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return stamp;
+  try {
+    for (const auto& inside : sorted_paths(path)) {
+      stamp += inside.filename().string() + stamp_of_one(inside);
+    }
+  } catch (const Error&) {  // it has just gone
+  }
+  return stamp;
+}
+
+ModelFiles::ModelFiles(std::filesystem::path folder) : folder_(std::move(folder)) {
+  check(is_folder(folder_), "--models-dir: {} is no folder", folder_.string());
+  for (const auto& path : sorted_paths(folder_)) take(path, true);
+}
+
+void ModelFiles::read_again() {
+  const std::vector<std::filesystem::path> all = sorted_paths(folder_);
+  const auto is_gone = [&](const std::filesystem::path& path) {
+    return !std::ranges::binary_search(all, path);
+  };
+  std::erase_if(paths_, [&](const auto& entry) { return is_gone(entry.second); });
+  std::erase_if(passed_, is_gone);
+  for (const auto& path : all) take(path, false);
+}
+
+void ModelFiles::take(const std::filesystem::path& path, bool is_first) {
+  if (path.filename().string().starts_with(".")) return;
+  const std::string name = name_of_model(path);
+  const auto known = paths_.find(name);
+  if (known != paths_.end() && known->second == path) return;
+  if (!looks_like_model(path)) return pass_over(path, "is no model");
+  if (find_invalid_utf8(name)) return pass_over(path, "has a name that is not UTF-8");
+  if (known == paths_.end()) {
+    passed_.erase(path);
+    paths_.emplace(name, path);
+    return;
+  }
+  check(!is_first, "--models-dir: {} and {} would both be called '{}': rename one of them",
+        known->second.string(), path.string(), name);
+  pass_over(path, fmt::format("would be called '{}', as {} is", name, known->second.string()));
+}
+
+void ModelFiles::pass_over(const std::filesystem::path& path, const std::string& why) {
+  if (!passed_.insert(path).second) return;
+  print_error(fmt::format("note: --models-dir passes over {}, which {}\n", path.string(), why));
+}
+
+}  // namespace tapegrad::serve

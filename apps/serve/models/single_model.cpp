@@ -1,0 +1,25 @@
+#include "tapegrad/apps/serve/models/single_model.h"
+
+#include <algorithm>
+
+#include "tapegrad/apps/serve/api/token_calls.h"
+
+namespace tapegrad::serve {
+
+Refusal no_model_to_describe() {
+  return {.status = 404,
+          .message = "there is no model of that name here",
+          .param = "model",
+          .code = "model_not_found"};
+}
+
+Json SingleModel::list() { return list_models(model_->served); }
+
+Json SingleModel::describe(std::string_view name) {
+  const auto& named = model_->served.named;
+  const auto found = std::ranges::find(named, name, &NamedModel::name);
+  if (found == named.end()) throw Refused(no_model_to_describe());
+  return describe_model(model_->served, *found);
+}
+
+}  // namespace tapegrad::serve
