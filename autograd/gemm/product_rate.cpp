@@ -60,11 +60,14 @@ std::string describe_precision(Precision precision, const Product& product,
     return faster ? fmt::format("f32; --dtype bf16 is faster here, by {}", name) : "f32";
   }
   if (precision == Precision::int8) {
+    const std::string by = gemm_description(precision);
+    const std::string multiplied =
+        has_int8_instructions() ? "by " + by
+                                : fmt::format("but {}: multiplied as f32, which is no faster", by);
     return fmt::format(
-        "int8 in the products of linear layers{}, bf16 in those of their gradients and of the head",
-        has_int8_instructions() ? ", by " + gemm_description(precision)
-                                : fmt::format(" ({}: multiplied as f32, which is no faster)",
-                                              gemm_description(precision)));
+        "int8 in the products of linear layers, {}; bf16 in those of weights' gradients and of the "
+        "head",
+        multiplied);
   }
   const std::string by = gemm_description(Precision::bf16);
   const std::string_view where = "bf16 in the products of linear layers";

@@ -184,7 +184,7 @@ std::string trial(const Multiplier<T>& by) {
 // Sums are whole numbers. The largest ones show kernels that add up in 16 bits.
 template <>
 std::string trial(const Multiplier<std::int8_t>& by) {
-  for (const auto& [m, n, k] : {Shape{1, 70, 300}, Shape{33, 35, 1}, Shape{20, 67, 1036}}) {
+  for (const auto& [m, n, k] : {Shape{1, 70, 300}, Shape{33, 35, 1}, Shape{20, 67, 1300}}) {
     std::vector<std::int8_t> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(n * k));
     const auto number = [&](std::int64_t i, std::int64_t l) {
       return static_cast<std::int8_t>(i < 2 ? 127 - 254 * i : (i * 89 + l * 7919) % 255 - 127);

@@ -14,11 +14,11 @@ using namespace tapegrad::testing;
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 // (rows, columns) rounded to 8 bits, in f64, by the definition.
-Tensor rounded(const Tensor& x) {
+Tensor rounded_to_int8(const Tensor& x) {
   Tensor y = x.to(DType::f64);
   double* v = y.mutable_data<double>();
   const std::int64_t columns = x.dim(-1);
@@ -33,23 +33,24 @@ Tensor rounded(const Tensor& x) {
 }
 
 // The scales of the rows of a weight, in f64.
-Tensor scales(const Tensor& w) {
+Tensor scales_of(const Tensor& w) {
   const Int8Rows rows(w.data<float>(), w.dim(0), w.dim(1), w.dim(1));
   return Tensor::from(std::vector<float>(rows.scales(), rows.scales() + w.dim(0)), {w.dim(0)})
       .to(DType::f64);
 }
 
 // dy·W with dy rounded as backward does: times the scales of W's rows.
-Tensor back(const Tensor& dy, const Tensor& w) {
-  const Tensor s = scales(w);
-  return matmul(rounded((dy.to(DType::f64) * s).to(DType::f32)), rounded(w) / reshape(s, {-1, 1}));
+Tensor multiplied_back(const Tensor& dy, const Tensor& w) {
+  const Tensor s = scales_of(w);
+  return matmul(rounded_to_int8((dy.to(DType::f64) * s).to(DType::f32)),
+                rounded_to_int8(w) / reshape(s, {-1, 1}));
 }
 
 }  // namespace
 
 TEST_CASE("a row is rounded by its largest magnitude", "[int8]") {
   const std::vector<float> x = {1, -2, 0.5F, 127, 0,     0, 0,    0,   1e-40F, 0,
-                                0, 0,  3,    -3,  1e-9F, 1, kNan, 1.0, 2,      kInfinity};
+                                0, 0,  3,    -3,  1e-9F, 1, kNan, 1.0, 2,      kInfinite};
   const Int8Rows rows(x.data(), 5, 4, 4);
   const std::vector<std::int8_t> first(rows.data(), rows.data() + 4),
       fourth(rows.data() + 12, rows.data() + 16);
@@ -72,7 +73,7 @@ TEST_CASE("a row is rounded by its largest magnitude", "[int8]") {
 }
 
 TEST_CASE("NaN and infinity make rows of NaN", "[int8]") {
-  for (const float broken : {kNan, kInfinity, -kInfinity}) {
+  for (const float broken : {kNan, kInfinite, -kInfinite}) {
     Tensor x = Tensor::full({3, 8}, 1.0), w = Tensor::full({4, 8}, 1.0);
     x.mutable_data<float>()[8 + 2] = broken;
     const Tensor y = linear(x, {w, Precision::int8});
@@ -110,7 +111,7 @@ TEST_CASE("linear in int8 is the product of the rounded operands", "[int8]") {
     Rng rng(3);
     const Tensor x = normal(rng, {m, k}, DType::f32), w = normal(rng, {n, k}, DType::f32);
     const Tensor b = normal(rng, {n}, DType::f32);
-    const Tensor expected = matmul(rounded(x), rounded(w), {.transpose_b = true});
+    const Tensor expected = matmul(rounded_to_int8(x), rounded_to_int8(w), {.transpose_b = true});
     const double size = 1e-6 * std::sqrt(static_cast<double>(k));
     CHECK(difference(linear(x, {w, Precision::int8}).to(DType::f64), expected, 1e-6, size) == "");
     CHECK(difference(linear(x, {w, Precision::int8}, b).to(DType::f64), expected + b.to(DType::f64),
@@ -122,7 +123,7 @@ TEST_CASE("linear in int8 is the product of the rounded operands", "[int8]") {
                     "[linear] products of f64 cannot be rounded to int8");
   CHECK_THROWS_WITH(matmul(x.to(DType::f32), w.to(DType::f32),
                            {.transpose_b = true, .precision = Precision::int8}),
-                    "products in int8 are those of linear layers alone");
+                    "[matmul] products in int8 are those of linear layers alone");
 }
 
 // The derivative of the rounded product as if rounding were the identity (straight-through), with
@@ -145,11 +146,12 @@ TEST_CASE("gradients in int8 are those of the straight-through product", "[int8]
   const auto near = [](const Tensor& a, const Tensor& c) {
     return difference(a.to(DType::f64), reshape(c, a.shape()).to(DType::f64), 1e-5, 1e-4);
   };
-  CHECK(near(grads[0], back(dy_rows, w)) == "");
+  CHECK(near(grads[0], multiplied_back(dy_rows, w)) == "");
   CHECK(near(grads[1],
              matmul(dy_rows, x_rows, {.transpose_a = true, .precision = Precision::bf16})) == "");
   CHECK(near(grads[2], sum(dy, {0, 1})) == "");
-  CHECK(near(second[0], matmul(rounded(g_rows), rounded(w), {.transpose_b = true})) == "");
+  CHECK(near(second[0],
+             matmul(rounded_to_int8(g_rows), rounded_to_int8(w), {.transpose_b = true})) == "");
   CHECK(near(second[1],
              matmul(dy_rows, g_rows, {.transpose_a = true, .precision = Precision::bf16})) == "");
   // What is rounded is near what is not.
