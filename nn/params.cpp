@@ -126,7 +126,8 @@ Weight Params::weight(const std::string& name, const Shape& shape, const Init& i
   if (!QuantizedMatrix::can_quantize(*as, shape[1])) as = &stored_type(DType::f32);
   const auto quantized = std::make_shared<const QuantizedMatrix>(stored, *as);
   store_->quantized.emplace_back(prefix_ + name, quantized);
-  return store_->quantizes_exactly ? Weight::exactly(quantized, precision()) : Weight(quantized);
+  return store_->quantizes_exactly ? Weight::exactly(quantized, at_least_bf16(precision()))
+                                   : Weight(quantized);
 }
 
 void Params::quantize(const StoredType* as, bool exact) const {

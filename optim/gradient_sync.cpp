@@ -48,13 +48,13 @@ class OwnUpdates : public GradientSync {
 
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules, Processes* processes,
-                                                 Precision sent) {
+                                                 CommDType sent) {
   return make_gradient_sync(parameters, make_groups(parameters, rules), processes, sent);
 }
 
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const ParameterGroups& groups,
-                                                 Processes* processes, Precision sent) {
+                                                 Processes* processes, CommDType sent) {
   if (processes == nullptr || processes->alone())
     return std::make_unique<OwnUpdates>(parameters, groups);
   return std::make_unique<SharedGradientSync>(parameters, groups, *processes, sent);

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/comm/processes.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/comm_dtype.h"
 #include "tapegrad/optim/parameter_groups.h"
 
 namespace tapegrad::optim {
@@ -67,11 +67,11 @@ class GradientSync {
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules,
                                                  Processes* processes = nullptr,
-                                                 Precision sent = Precision::full);
+                                                 CommDType sent = CommDType::f32);
 // For groups that the caller has made, with optimisers of its own perhaps.
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const ParameterGroups& groups,
                                                  Processes* processes = nullptr,
-                                                 Precision sent = Precision::full);
+                                                 CommDType sent = CommDType::f32);
 
 }  // namespace tapegrad::optim

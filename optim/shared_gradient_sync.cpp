@@ -55,7 +55,7 @@ std::vector<std::size_t> as_sizes(const std::vector<std::int64_t>& sizes) {
 
 SharedGradientSync::SharedGradientSync(const NamedTensors& parameters,
                                        const ParameterGroups& groups, Processes& processes,
-                                       Precision sent, std::int64_t bucket_size)
+                                       CommDType sent, std::int64_t bucket_size)
     : parameters_(parameters),
       groups_(groups),
       processes_(processes),
@@ -165,7 +165,7 @@ void SharedGradientSync::finish(Traffic& t) {
 
 void SharedGradientSync::pack(const float* from, std::uint8_t* to, std::int64_t n) const {
   parallel_for(n, kGrain, [=, this](std::int64_t begin, std::int64_t end) {
-    if (sent_ == Precision::bf16) {
+    if (sent_ == CommDType::bf16) {
       auto* out = reinterpret_cast<bf16*>(to);
       for (std::int64_t i = begin; i < end; ++i) out[i] = to_bf16(from[i]);
     } else {
@@ -193,7 +193,7 @@ void SharedGradientSync::send_gradients(std::size_t b) {
                        incoming = t.incoming.data<std::uint8_t>()] {
     for (int r = 0; r < active; ++r) {
       const std::uint8_t* term = incoming + r * bytes_of(own);
-      if (sent_ == Precision::bf16) {
+      if (sent_ == CommDType::bf16) {
         add_term(sum, reinterpret_cast<const bf16*>(term), own, first && r == 0);
       } else {
         add_term(sum, reinterpret_cast<const float*>(term), own, first && r == 0);

@@ -26,7 +26,7 @@ std::string folded(std::string_view text) {
 // Only what the options' own help does not say.
 const std::vector<FieldWord>& all_field_words() {
   static const std::vector<FieldWord> list = {
-      {{"quantize", "quantized", "quantization", "dequantize", "4-bit", "8-bit", "int8", "int4",
+      {{"quantize", "quantized", "quantization", "dequantize", "4-bit", "8-bit", "int4",
         "GPTQ"},
        "Quantised weights: 4 to 8 bits for each number, in memory or in a GGUF file.",
        {"--weights", "export --dtype", "--cache"}},
@@ -47,8 +47,9 @@ const std::vector<FieldWord>& all_field_words() {
        "Attention always works in tiles and never holds all scores (flash attention): it has no "
        "option.",
        {}},
-      {{"mixed precision", "AMP", "autocast", "half precision", "bfloat16", "fp16"},
-       "Mixed precision: products of linear layers in bf16, sums and weights in f32.",
+      {{"mixed precision", "AMP", "autocast", "half precision", "bfloat16", "fp16", "int8",
+        "8-bit training"},
+       "Mixed precision: products of linear layers in bf16 or int8, sums and weights in f32.",
        {"train --dtype", "bench --dtype"}},
       {{"beam search", "beams"},
        "Beam search keeps several translations at once.",

@@ -48,7 +48,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.group("Of steps, ops and gemm");
   cli("steps", o.step.steps, "steps that are timed, after two that are not", {.least = 1});
   cli("dtype", o.step.dtype,
-      "precision of linear layers: bf16 rounds both operands of their products");
+      "precision of linear layers: bf16 and int8 round operands of their products");
   cli("recompute", o.step.recompute,
       "keep only each block's input, and run the block again in backward");
   cli("optimizer", o.step.optimizer, "optimiser of the weights");
@@ -105,7 +105,7 @@ void time_step(const Options& o) {
                                         : nullptr;
   if (time == nullptr) cli::usage_error("'{}' is none of step, ops, gemm and generate", o.what);
   const bench::BenchCase& c = case_of(o.config);
-  if (o.step.dtype == Precision::bf16) {
+  if (o.step.dtype != Precision::full) {
     fmt::print("{}\n", describe_precision(o.step.dtype, c.largest_product()));
   }
   time(c, o.step);

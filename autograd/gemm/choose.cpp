@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "tapegrad/autograd/gemm/int8_rows.h"
 #include "tapegrad/autograd/gemm/internal/library.h"
 #include "tapegrad/autograd/gemm/internal/processor.h"
 #include "tapegrad/autograd/gemm/internal/product_trial.h"
@@ -89,6 +90,12 @@ const Multiplier<bf16>& chosen(const Gemm<bf16>&) {
   return *right_onednn<bf16>();
 }
 
+template <>
+const Multiplier<std::int8_t>& chosen(const Gemm<std::int8_t>&) {
+  static constexpr Multiplier<std::int8_t> floats{.multiply = multiply_by_floats};
+  return has_int8_instructions() ? *right_onednn<std::int8_t>() : floats;
+}
+
 void set_gemm_library(GemmLibrary library) {
   if (library == GemmLibrary::onednn) {
     const std::string by = describe_onednn(Precision::full);
@@ -99,6 +106,7 @@ void set_gemm_library(GemmLibrary library) {
 }
 
 bool has_bf16_instructions() { return right_onednn<bf16>() != nullptr; }
+bool has_int8_instructions() { return right_onednn<std::int8_t>() != nullptr; }
 
 Bf16Instructions bf16_instructions() {
   return has_bf16_instructions() ? onednn_bf16() : Bf16Instructions::none;
@@ -113,8 +121,9 @@ std::string gemm_identity() {
 
 std::string gemm_description(Precision precision) {
   const std::string one_dnn = describe_onednn(precision);
-  if (precision == Precision::bf16) {
-    const std::string& fault = fault_of_onednn<bf16>();
+  if (precision != Precision::full) {
+    const std::string& fault =
+        precision == Precision::bf16 ? fault_of_onednn<bf16>() : fault_of_onednn<std::int8_t>();
     return fault.empty() ? one_dnn : describe_refused(one_dnn, fault);
   }
   if (asked == GemmLibrary::onednn) return one_dnn;

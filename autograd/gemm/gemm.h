@@ -19,7 +19,8 @@ namespace tapegrad {
 // and `tb` say that A or B is stored transposed; lda, ldb and ldc are the distances between stored
 // rows. With beta = 0 the old contents of C are ignored, NaN included; k = 0 gives zeros. T is
 // float, double or bf16. A product of bf16 has a C of floats, alpha 1 and beta 0 or 1, and needs
-// has_bf16_instructions().
+// has_bf16_instructions(). Libraries multiply std::int8_t, too, for int8_rows.h: C has whole
+// numbers, which are exact, alpha is 1, beta 0, and A is not transposed.
 //
 // Our threads share out large products (partition.cpp). The result does not depend on the number of
 // threads. Which library multiplies is decided in choose.cpp; set_gemm_library() overrules it. A
@@ -29,7 +30,9 @@ namespace tapegrad {
 // calls gemm_description() before it starts them.
 template <class T>
 struct Gemm {
-  using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
+  using Sum =
+      std::conditional_t<std::is_same_v<T, bf16>, float,
+                         std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, T>>;
   bool ta = false, tb = false;
   std::int64_t m = 0, n = 0, k = 0;
   const T* a = nullptr;
@@ -60,7 +63,8 @@ inline constexpr std::int64_t kUncutWork = 5'000'000;
 // Precision::bf16 it holds a copy of `data`, rounded to bf16 once. Where the processor has no bf16
 // instructions, the copy holds the rounded numbers as floats. The products of such floats are
 // exact, so the results differ from those of bf16 instructions in two ways only: sums are added in
-// another order, and bf16 instructions take denormals for 0. Error for doubles in bf16.
+// another order, and bf16 instructions take denormals for 0. Errors: doubles in bf16; int8, which
+// is for linear layers (int8_rows.h).
 template <class T>
 class Operand {
  public:

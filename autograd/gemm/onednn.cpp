@@ -1,4 +1,4 @@
-// Products of bf16 and f32 by oneDNN. A build that does not find oneDNN leaves it out.
+// Products of f32, bf16 and 8 bits by oneDNN. A build that does not find oneDNN leaves it out.
 
 #include "tapegrad/autograd/gemm/internal/library.h"
 #include "tapegrad/base/error.h"
@@ -25,6 +25,13 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
+template <class T>
+constexpr memory::data_type type_of() {
+  if (std::is_same_v<T, bf16>) return memory::data_type::bf16;
+  if (std::is_same_v<T, std::int8_t>) return memory::data_type::s8;
+  return std::is_same_v<T, std::int32_t> ? memory::data_type::s32 : memory::data_type::f32;
+}
+
 // The numbers that decide a primitive. The addresses come with each call.
 using Key = std::array<memory::dim, 10>;
 
@@ -48,11 +55,11 @@ memory::dims strides(memory::dim rows, memory::dim columns, bool transposed, mem
 
 template <class T>
 Product make_product(const Gemm<T>& g) {
-  constexpr auto type = std::is_same_v<T, bf16> ? memory::data_type::bf16 : memory::data_type::f32;
+  constexpr auto type = type_of<T>(), sum = type_of<typename Gemm<T>::Sum>();
   Product p;
   p.a = memory::desc({g.m, g.k}, type, strides(g.m, g.k, g.ta, g.lda));
   p.b = memory::desc({g.k, g.n}, type, strides(g.k, g.n, g.tb, g.ldb));
-  p.c = memory::desc({g.m, g.n}, memory::data_type::f32, strides(g.m, g.n, false, g.ldc));
+  p.c = memory::desc({g.m, g.n}, sum, strides(g.m, g.n, false, g.ldc));
   dnnl::primitive_attr attributes;
   // ONEDNN_DEFAULT_FPMATH_MODE would let it round floats.
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
@@ -143,7 +150,7 @@ template <class T>
 void multiply_part(const Gemm<T>& g) {
   const std::vector<T> a = gathered(g.a, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.lda);
   const std::vector<T> b = gathered(g.b, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb);
-  std::vector<float> c = gathered(g.c, g.m, g.n, g.ldc);
+  auto c = gathered(g.c, g.m, g.n, g.ldc);
   Gemm<T> h = g;
   if (!a.empty()) h.a = a.data();
   if (!b.empty()) h.b = b.data();
@@ -163,7 +170,9 @@ void multiply(const Gemm<T>& g) {
   check(g.alpha == 1 && (g.beta == 0 || g.beta == 1),
         "[gemm] oneDNN is asked with alpha 1 and beta 0 or 1, not with {} and {}", g.alpha, g.beta);
   if (g.k == 0) {
-    for (std::int64_t i = 0; i < g.m && g.beta == 0; ++i) std::fill_n(g.c + i * g.ldc, g.n, 0.0F);
+    for (std::int64_t i = 0; i < g.m && g.beta == 0; ++i) {
+      std::fill_n(g.c + i * g.ldc, g.n, typename Gemm<T>::Sum{0});
+    }
     return;
   }
   const std::int64_t depth = std::is_same_v<T, float> && g.k <= kLongest ? kDepth : g.k;
@@ -179,16 +188,22 @@ void multiply(const Gemm<T>& g) {
 
 }  // namespace
 
+namespace {
+bool onednn_has(dnnl::cpu_isa needed) {
+  static const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return (isa & static_cast<unsigned>(needed)) == static_cast<unsigned>(needed);
+}
+}  // namespace
+
 Bf16Instructions onednn_bf16() {
-  static const Bf16Instructions found = [] {
-    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    const auto has = [&](dnnl::cpu_isa needed) {
-      return (isa & static_cast<unsigned>(needed)) == static_cast<unsigned>(needed);
-    };
-    if (has(dnnl::cpu_isa::avx512_core_amx)) return Bf16Instructions::amx;
-    return has(dnnl::cpu_isa::avx512_core_bf16) ? Bf16Instructions::avx512 : Bf16Instructions::none;
-  }();
-  return found;
+  if (onednn_has(dnnl::cpu_isa::avx512_core_amx)) return Bf16Instructions::amx;
+  return onednn_has(dnnl::cpu_isa::avx512_core_bf16) ? Bf16Instructions::avx512
+                                                     : Bf16Instructions::none;
+}
+
+// Without these instructions, oneDNN adds up pairs in 16 bits, which overflow.
+bool onednn_adds_int8_exactly() {
+  return onednn_has(dnnl::cpu_isa::avx512_core_vnni) || onednn_has(dnnl::cpu_isa::avx2_vnni);
 }
 
 // oneDNN adds up in an order that depends on the sizes of the call.
@@ -198,14 +213,18 @@ const Multiplier<T>* onednn() {
     return nullptr;
   } else {
     static constexpr Multiplier<T> multiplier{.multiply = multiply<T>, .pieces = Pieces::by_shape};
-    return std::is_same_v<T, float> || onednn_bf16() != Bf16Instructions::none ? &multiplier
-                                                                               : nullptr;
+    const bool has = std::is_same_v<T, bf16>          ? onednn_bf16() != Bf16Instructions::none
+                     : std::is_same_v<T, std::int8_t> ? onednn_adds_int8_exactly()
+                                                      : true;
+    return has ? &multiplier : nullptr;
   }
 }
 
 std::string describe_onednn(Precision precision) {
   if (precision == Precision::bf16 && onednn_bf16() == Bf16Instructions::none)
     return "oneDNN finds no bf16 instructions in this processor";
+  if (precision == Precision::int8 && !onednn_adds_int8_exactly())
+    return "oneDNN finds no instructions for sums of 8-bit products in this processor";
   const dnnl_version_t& v = *dnnl_version();
   return fmt::format("oneDNN {}.{}.{}", v.major, v.minor, v.patch);
 }
@@ -232,4 +251,5 @@ namespace tapegrad {
 template const Multiplier<float>* onednn();
 template const Multiplier<double>* onednn();
 template const Multiplier<bf16>* onednn();
+template const Multiplier<std::int8_t>* onednn();
 }  // namespace tapegrad

@@ -57,6 +57,7 @@ Operand<T>::Operand(const T* data, std::int64_t rows, std::int64_t columns, std:
                     Precision precision)
     : data_(data), rows_(rows), columns_(columns), ld_(ld) {
   if (precision == Precision::full) return;
+  check(precision == Precision::bf16, "products in int8 are those of linear layers alone");
   if constexpr (std::is_same_v<T, float>) {
     const bool narrow = has_bf16_instructions();
     const std::size_t size = narrow ? sizeof(bf16) : sizeof(float);

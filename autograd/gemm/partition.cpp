@@ -203,7 +203,7 @@ Cut cut_of(const Gemm<T>& g, const Multiplier<T>& by, double work) {
 
 template <class T>
 void log(const Gemm<T>& g) {
-  multiplications.fetch_add(g.m * g.n * g.k, std::memory_order_relaxed);
+  count_multiplications(g.m * g.n * g.k);
   if (std::is_same_v<T, double>) return;
   log_product(
       {g.ta, g.tb, g.m, g.n, g.k, std::is_same_v<T, bf16> ? Precision::bf16 : Precision::full});
@@ -334,6 +334,9 @@ void gemm(const Gemm<bf16>& g) { gemm_any(g); }
 void gemm_symmetric(const Gemm<float>& g) { gemm_symmetric_any(g); }
 void gemm_symmetric(const Gemm<double>& g) { gemm_symmetric_any(g); }
 
+void count_multiplications(std::int64_t n) {
+  multiplications.fetch_add(n, std::memory_order_relaxed);
+}
 double gemm_flops() {
   return 2.0 * static_cast<double>(multiplications.load(std::memory_order_relaxed));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/autograd/gemm/int8_rows.h"
 #include "tapegrad/autograd/gemm/timed_gemm.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/internal/median.h"
@@ -25,15 +26,21 @@ Product some_rows_of(const Product& p) {
 constexpr std::size_t kTries = 7;
 constexpr double kSeconds = 0.5;
 
-}  // namespace
-
-double product_rate(const Product& p, Precision precision) {
+double rate_in(const Product& p, Precision precision) {
   TimedGemm product(shape_of(p));
   std::vector<double> seconds;
   for (double all = 0; seconds.size() < kTries && all < kSeconds; all += seconds.back()) {
     seconds.push_back(product.seconds(precision));
   }
   return shape_of(p).flops() / median(std::move(seconds));
+}
+
+}  // namespace
+
+double product_rate(const Product& p, Precision precision) {
+  const auto rate = [&](Precision one) { return rate_in(p, one); };
+  if (precision != Precision::int8) return rate(precision);
+  return 3 / (2 / rate(Precision::int8) + 1 / rate(Precision::bf16));
 }
 
 Precision faster_precision(const Product& p, Bf16Instructions instructions) {
@@ -51,6 +58,16 @@ std::string describe_precision(Precision precision, const Product& product,
       instructions == Bf16Instructions::amx ? "AMX" : "AVX-512's instructions for bf16";
   if (precision == Precision::full) {
     return faster ? fmt::format("f32; --dtype bf16 is faster here, by {}", name) : "f32";
+  }
+  if (precision == Precision::int8) {
+    const std::string by = gemm_description(precision);
+    const std::string multiplied =
+        has_int8_instructions() ? "by " + by
+                                : fmt::format("but {}: multiplied as f32, which is no faster", by);
+    return fmt::format(
+        "int8 in the products of linear layers, {}; bf16 in those of weights' gradients and of the "
+        "head",
+        multiplied);
   }
   const std::string by = gemm_description(Precision::bf16);
   const std::string_view where = "bf16 in the products of linear layers";

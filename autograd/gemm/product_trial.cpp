@@ -180,6 +180,43 @@ std::string trial(const Multiplier<T>& by) {
   }
   return "";
 }
+
+// Sums are whole numbers. The largest ones show kernels that add up in 16 bits.
+template <>
+std::string trial(const Multiplier<std::int8_t>& by) {
+  for (const auto& [m, n, k] : {Shape{1, 70, 300}, Shape{33, 35, 1}, Shape{20, 67, 1300}}) {
+    std::vector<std::int8_t> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(n * k));
+    const auto number = [&](std::int64_t i, std::int64_t l) {
+      return static_cast<std::int8_t>(i < 2 ? 127 - 254 * i : (i * 89 + l * 7919) % 255 - 127);
+    };
+    for (std::int64_t i = 0; i < m * k; ++i) a[static_cast<std::size_t>(i)] = number(i / k, i % k);
+    for (const bool tb : {false, true}) {
+      std::vector<std::int32_t> c(static_cast<std::size_t>(m * n), 1), sums(c.size(), 0);
+      for (std::int64_t j = 0; j < n; ++j) {
+        for (std::int64_t l = 0; l < k; ++l) {
+          b[static_cast<std::size_t>(tb ? j * k + l : l * n + j)] = number(j, l);
+          for (std::int64_t i = 0; i < m; ++i) {
+            sums[static_cast<std::size_t>(i * n + j)] += number(i, l) * number(j, l);
+          }
+        }
+      }
+      by.multiply({.tb = tb,
+                   .m = m,
+                   .n = n,
+                   .k = k,
+                   .a = a.data(),
+                   .lda = k,
+                   .b = b.data(),
+                   .ldb = tb ? k : n,
+                   .c = c.data(),
+                   .ldc = n});
+      if (c != sums) {
+        return fmt::format("{}×{}×{}{} of 8 bits", m, n, k, tb ? " (B transposed)" : "");
+      }
+    }
+  }
+  return "";
+}
 template std::string trial(const Multiplier<float>& by);
 template std::string trial(const Multiplier<double>& by);
 template std::string trial(const Multiplier<bf16>& by);

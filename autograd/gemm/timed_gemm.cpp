@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "tapegrad/autograd/gemm/int8_rows.h"
 #include "tapegrad/autograd/gemm/internal/library.h"
 #include "tapegrad/base/random.h"
 
@@ -53,7 +54,7 @@ TimedGemm::TimedGemm(const GemmShape& shape)
       a_(numbers(shape.m * shape.k)),
       b_(numbers(shape.k * shape.n)),
       c_(static_cast<std::size_t>(shape.m * shape.n)) {
-  if (shape.precision == Precision::full) return;
+  if (shape.precision != Precision::bf16) return;
   low_a_ = rounded(a_);
   low_b_ = rounded(b_);
 }
@@ -74,7 +75,18 @@ Gemm<T> TimedGemm::product(const std::vector<T>& a, const std::vector<T>& b) {
           .ldc = s.n};
 }
 
+// x·Wᵀ, or dy·W if the shape's B is not transposed.
+double TimedGemm::seconds_in_int8() {
+  const auto& [ta, tb, m, n, k, precision] = shape_;
+  const auto begin = Clock::now();
+  const Int8Rows w(b_.data(), tb ? n : k, tb ? k : n, tb ? k : n);
+  tb ? multiply(Int8Rows(a_.data(), m, k, k), w, c_.data(), n, false)
+     : multiply_back(a_.data(), m, w, c_.data());
+  return since(begin);
+}
+
 double TimedGemm::seconds(Precision precision) {
+  if (precision == Precision::int8) return seconds_in_int8();
   const auto begin = Clock::now();
   if (precision == shape_.precision && precision == Precision::bf16) {
     gemm(product(low_a_, low_b_));
@@ -86,6 +98,7 @@ double TimedGemm::seconds(Precision precision) {
 
 std::optional<double> TimedGemm::seconds(GemmLibrary library, int threads) {
   const bool open = library == GemmLibrary::openblas;
+  if (shape_.precision == Precision::int8) return std::nullopt;  // pieces alone, which we scale
   if (shape_.precision == Precision::bf16) {
     return seconds_of(product(low_a_, low_b_), open ? nullptr : onednn<bf16>(), threads);
   }

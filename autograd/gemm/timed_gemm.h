@@ -12,7 +12,7 @@ class TimedGemm {
   explicit TimedGemm(const GemmShape& shape);
 
   // Seconds of one product as gemm() computes it. With a precision other than the shape's, the time
-  // includes rounding both operands.
+  // includes rounding both operands; in int8, it does in any case.
   double seconds(Precision precision);
   double seconds() { return seconds(shape_.precision); }
   // The same for the whole product by one library, with so many threads of the library's own.
@@ -20,6 +20,7 @@ class TimedGemm {
   std::optional<double> seconds(GemmLibrary library, int threads);
 
  private:
+  double seconds_in_int8();
   template <class T>
   Gemm<T> product(const std::vector<T>& a, const std::vector<T>& b);
 

@@ -1,5 +1,6 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/gemm/int8_rows.h"
 #include "tapegrad/autograd/internal/batch_invariant.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
@@ -10,11 +11,22 @@
 namespace tapegrad {
 namespace {
 
+Int8Rows rounded_rows(const Tensor& x) {
+  const std::int64_t columns = x.dim(-1);
+  return {x.data<float>(), x.shape().with(-1, 1).numel(), columns, columns};
+}
+
 template <class T>
 void run_linear(Inputs in, Precision precision, Tensor& y) {
   const Tensor &x = in[0], &w = in[1], &bias = in[2];
   const std::int64_t rows = x.shape().with(-1, 1).numel();
   if (bias.defined()) lay_rows(bias.data<T>(), w.dim(0), rows, y.mutable_data<T>());
+  if constexpr (std::is_same_v<T, float>) {
+    if (precision == Precision::int8) {
+      return multiply(rounded_rows(x), rounded_rows(w), y.mutable_data<T>(), w.dim(0),
+                      bias.defined());
+    }
+  }
   gemm(Gemm<T>{.tb = true,
                .m = rows,
                .n = w.dim(0),
@@ -30,6 +42,29 @@ void run_linear(Inputs in, Precision precision, Tensor& y) {
        precision);
 }
 
+// dy·W, with dy (rows, out): the gradient of x.
+Tensor gradient_of_x(const Tensor& dy, const Tensor& weight, Precision precision) {
+  if (precision != Precision::int8) return matmul(dy, weight, {.precision = precision});
+  return apply(
+      "linear_backward", {dy, weight},
+      [](Inputs in, Saved& saved) {
+        saved.keep(saved.needs(1) ? in[0] : Tensor());
+        saved.keep(saved.needs(0) ? in[1] : Tensor());
+        Tensor dx = Tensor::empty({in[0].dim(0), in[1].dim(1)});
+        multiply_back(in[0].data<float>(), in[0].dim(0), rounded_rows(in[1]),
+                      dx.mutable_data<float>());
+        return dx;
+      },
+      [](const Tensor& g, const Saved& saved, const Needs& needs) -> Grads {
+        Grads grads(2);
+        if (needs[0]) grads[0] = linear(g, {saved[1], Precision::int8});
+        if (needs[1]) {
+          grads[1] = matmul(saved[0], g, {.transpose_a = true, .precision = Precision::bf16});
+        }
+        return grads;
+      });
+}
+
 }  // namespace
 
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
@@ -42,6 +77,8 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
   const std::int64_t out = weight.dim(0), in = weight.dim(1);
   check(!bias.defined() || bias.shape() == Shape{out}, "[linear] bias {} does not fit weight {}",
         bias.defined() ? bias.shape() : Shape{}, weight.shape());
+  check(weight.precision != Precision::int8 || x.dtype() == DType::f32,
+        "[linear] products of f64 cannot be rounded to int8");
   return apply(
       "linear", {x, weight, bias},
       [precision = weight.precision](Inputs inputs, Saved& saved) {
@@ -56,10 +93,11 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
           const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
         const Tensor rows = reshape(dy, {shape.with(-1, 1).numel(), out});
         Grads grads(3);
-        if (needs[0]) grads[0] = reshape(matmul(rows, saved[1], {.precision = precision}), shape);
+        if (needs[0]) grads[0] = reshape(gradient_of_x(rows, saved[1], precision), shape);
         if (needs[1]) {
           const Tensor x_rows = reshape(saved[0], {rows.dim(0), in});
-          grads[1] = matmul(rows, x_rows, {.transpose_a = true, .precision = precision});
+          grads[1] =
+              matmul(rows, x_rows, {.transpose_a = true, .precision = at_least_bf16(precision)});
         }
         if (needs[2]) grads[2] = sum(rows, {0});
         return grads;

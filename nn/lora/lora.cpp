@@ -69,7 +69,7 @@ Lora::Lora(const Params& p, std::int64_t in, std::int64_t out) {
   A = p.adapter_parameter(kA, {options->rank, in}, kaiming_uniform(in));
   B = p.adapter_parameter(kB, {out, options->rank}, zeros());
   scale = options->scale();
-  precision = p.precision();
+  precision = at_least_bf16(p.precision());  // sums of a few numbers
 }
 
 std::shared_ptr<const TensorSource> merge_adapters(std::shared_ptr<const TensorSource> source,

@@ -21,7 +21,7 @@ namespace tapegrad::optim {
 class SharedGradientSync : public GradientSync {
  public:
   SharedGradientSync(const NamedTensors& parameters, const ParameterGroups& groups,
-                     Processes& processes, Precision sent, std::int64_t bucket_size = kBucketSize);
+                     Processes& processes, CommDType sent, std::int64_t bucket_size = kBucketSize);
   ~SharedGradientSync() override;
 
   void round(int active, const Backward& backward) override;
@@ -53,7 +53,7 @@ class SharedGradientSync : public GradientSync {
   const Fragment& at(Place place) const { return buckets_[place.bucket].fragments[place.fragment]; }
   // Bytes of so many elements as they are sent.
   std::int64_t bytes_of(std::int64_t elements) const {
-    return elements * (sent_ == Precision::bf16 ? 2 : 4);
+    return elements * (sent_ == CommDType::bf16 ? 2 : 4);
   }
   Shape shape_of(const Fragment& fragment) const;
   Tensor slice_of(Place place) const;
@@ -74,7 +74,7 @@ class SharedGradientSync : public GradientSync {
   NamedTensors parameters_;
   ParameterGroups groups_;
   Processes& processes_;
-  Precision sent_;
+  CommDType sent_;
   std::vector<Bucket> buckets_;
   std::vector<Traffic> traffic_;                          // of each bucket
   std::vector<std::vector<Place>> places_;                // of each parameter

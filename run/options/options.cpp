@@ -19,7 +19,8 @@ void FolderOptions::validate() const {
 }
 
 Precision OptimizerOptions::precision() const {
-  check(dtype != TrainDtype::automatic, "dtype must be f32 or bf16 when the model is made");
+  check(dtype != TrainDtype::automatic, "dtype must not be auto when the model is made");
+  if (dtype == TrainDtype::int8) return Precision::int8;
   return dtype == TrainDtype::bf16 ? Precision::bf16 : Precision::full;
 }
 

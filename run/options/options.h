@@ -9,6 +9,7 @@
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/base/stopwatch.h"
+#include "tapegrad/optim/comm_dtype.h"
 #include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/optim/schedule.h"
 
@@ -64,10 +65,10 @@ struct RandomOptions {
   }
 };
 
-// The precision of linear layers' products. `automatic` becomes the faster one of the two before
-// the model is made: faster_precision() in product_rate.h.
-enum class TrainDtype { f32, bf16, automatic };
-inline constexpr std::string_view kTrainDtypeNames[] = {"f32", "bf16", "auto"};
+// The precision of linear layers' products. `automatic` becomes f32 or bf16, whichever is faster,
+// before the model is made: faster_precision() in product_rate.h.
+enum class TrainDtype { f32, bf16, int8, automatic };
+inline constexpr std::string_view kTrainDtypeNames[] = {"f32", "bf16", "int8", "auto"};
 inline std::span<const std::string_view> names_of(TrainDtype) { return kTrainDtypeNames; }
 
 // The steps: how many, of how many batches each, with which learning rate, by which optimiser.
@@ -91,7 +92,7 @@ struct OptimizerOptions {
   TrainDtype dtype = TrainDtype::f32;
   std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
   bool overfit_batch = false;
-  Precision comm_dtype = Precision::full;
+  optim::CommDType comm_dtype = optim::CommDType::f32;
   bool check_finite = false;  // see TapeOptions
 
   Precision precision() const;  // Error if dtype is automatic
@@ -155,7 +156,7 @@ struct OptimizerOptions {
     t("grad_clip", o.grad_clip, "largest norm of the gradient; 0 turns clipping off", {.least = 0});
     t("dtype", o.dtype,
       "precision of the products in linear layers; everything else stays f32. auto: bf16 where it "
-      "is faster");
+      "is faster. int8: their gradients' products and the head's in bf16");
     t("skip_outliers", o.skip_outliers,
       "skip updates whose loss or gradient norm is more than Z standard deviations above the mean "
       "of the last 128, as llm.c does",

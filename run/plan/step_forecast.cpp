@@ -74,7 +74,7 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
   const std::vector<optim::Bucket> buckets =
       optim::share_out(parts.sizes, group.ranks, optim::kBucketSize, parts.units);
   const double others = static_cast<double>(group.ranks - 1) / group.ranks;
-  const double width = group.sent == Precision::bf16 ? 2 : 4;
+  const double width = group.sent == optim::CommDType::bf16 ? 2 : 4;
   double elements = 0;
   for (const std::int64_t size : parts.sizes) elements += static_cast<double>(size);
   const bool alone = group.ranks == 1;

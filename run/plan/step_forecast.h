@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/gemm/precision.h"
+#include "tapegrad/optim/comm_dtype.h"
 
 namespace tapegrad::run {
 
@@ -38,7 +38,7 @@ struct Network {
 struct Group {
   int ranks = 1;
   std::int64_t batches = 1;  // of a step, which the ranks share
-  Precision sent = Precision::full;
+  optim::CommDType sent = optim::CommDType::f32;
 };
 
 struct StepForecast {

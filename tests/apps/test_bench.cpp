@@ -38,12 +38,14 @@ TEST_CASE("bench step times documents side by side", "[bench]") {
   }
 }
 
-TEST_CASE("bench step in bf16 says by what it is computed", "[bench]") {
-  const Result r = run_program("bench", {"step", "char-cpu", "--steps", "2", "--dtype", "bf16"});
+TEST_CASE("bench step in bf16 and int8 says by what it is computed", "[bench]") {
+  const std::string dtype = GENERATE("bf16", "int8");
+  const Result r = run_program("bench", {"step", "char-cpu", "--steps", "2", "--dtype", dtype});
   INFO(r.out << r.err);
   CHECK(r.code == 0);
-  CHECK(matches(r.out, R"(bf16 in the products of linear layers, (by oneDNN|but) .*)"));
-  CHECK(matches(r.out, R"(tapegrad char-cpu bf16: [0-9.]+ ms/step [0-9]+ tok/s peak [0-9]+ MB)"));
+  CHECK(matches(r.out, dtype + R"( in the products of linear layers, (by oneDNN|but) .*)"));
+  CHECK(matches(r.out,
+                "tapegrad char-cpu " + dtype + R"(: [0-9.]+ ms/step [0-9]+ tok/s peak [0-9]+ MB)"));
 }
 
 TEST_CASE("bench ops lists every op of a step with its share", "[bench]") {

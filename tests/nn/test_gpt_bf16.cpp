@@ -4,7 +4,8 @@
 using namespace tapegrad;
 using namespace tapegrad::testing;
 
-TEST_CASE("a GPT in bf16 has nearly the loss and the gradient that it has in f32", "[bf16]") {
+TEST_CASE("a GPT in bf16 and int8 has nearly the loss and the gradient that it has in f32",
+          "[bf16]") {
   const auto run = [](Precision precision) {
     Rng rng(11);
     const nn::Params params(rng, DType::f32, precision);
@@ -16,15 +17,19 @@ TEST_CASE("a GPT in bf16 has nearly the loss and the gradient that it has in f32
     return std::pair{loss.item(), gradients(params.parameters())};
   };
   const auto [loss, full] = run(Precision::full);
-  const auto [rounded_loss, rounded] = run(Precision::bf16);
-  CHECK(rounded_loss != loss);
-  CHECK(std::abs(rounded_loss - loss) < 0.01 * loss);
-  for (std::size_t i = 0; i < full.size(); ++i) {
-    const double size = std::sqrt(sum(full[i] * full[i]).item());
-    const Tensor off = full[i] - rounded[i];
-    INFO("parameter " << i);
-    CHECK(std::sqrt(sum(off * off).item()) < 0.05 * size + 1e-6);
-    CHECK(rounded[i].dtype() == DType::f32);
+  double before = loss;
+  for (const Precision precision : {Precision::bf16, Precision::int8}) {
+    const auto [rounded_loss, rounded] = run(precision);
+    CHECK(rounded_loss != before);
+    CHECK(std::abs(rounded_loss - loss) < 0.01 * loss);
+    for (std::size_t i = 0; i < full.size(); ++i) {
+      const double size = std::sqrt(sum(full[i] * full[i]).item());
+      const Tensor off = full[i] - rounded[i];
+      INFO(kPrecisionNames[static_cast<std::size_t>(precision)] << ", parameter " << i);
+      CHECK(std::sqrt(sum(off * off).item()) < 0.05 * size + 1e-6);
+      CHECK(rounded[i].dtype() == DType::f32);
+    }
+    before = rounded_loss;
   }
   Rng rng(1);
   CHECK_THROWS_WITH(nn::Params(rng, DType::f64, Precision::bf16),

@@ -31,12 +31,16 @@ struct Multiplier {
   void (*multiply_row)(const Gemm<T>& g) = nullptr;
 };
 
-// A library's way to multiply T; null if this build or this processor has none. T is float, double
-// or bf16. Needs no lock: each library decides once.
+// A library's way to multiply T; null if this build or this processor has none. T is float, double,
+// bf16 or (oneDNN) std::int8_t. Needs no lock: each library decides once.
 template <class T>
 const Multiplier<T>* openblas();
 template <class T>
 const Multiplier<T>* onednn();
+
+// A product of 8 bits by products of floats, whose sums of so many small whole numbers are exact.
+// For processors without instructions for it: as fast as f32, and the same bits.
+void multiply_by_floats(const Gemm<std::int8_t>& g);
 
 // The instructions that oneDNN has for bf16 on this processor.
 Bf16Instructions onednn_bf16();
@@ -51,6 +55,9 @@ void with_library_threads(int threads, const std::function<void()>& work);
 // The number of threads that a library must use for the calling thread: 1 outside of
 // with_library_threads().
 int library_threads();
+
+// Adds to gemm_flops().
+void count_multiplications(std::int64_t n);
 
 // The decision, in choose.cpp: what multiplies g in this process. Error if nothing can. It depends
 // on g's transpositions, sizes, alpha and beta, and on set_gemm_library().

@@ -13,5 +13,8 @@ namespace tapegrad {
 // transposed, rows apart) is off by 3.1". Runs on the calling thread, in a few milliseconds.
 template <class T>
 std::string trial(const Multiplier<T>& by);
+// The same for products of 8 bits, which must be exact.
+template <>
+std::string trial(const Multiplier<std::int8_t>& by);
 
 }  // namespace tapegrad

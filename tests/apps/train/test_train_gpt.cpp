@@ -88,9 +88,10 @@ TEST_CASE("equal seeds give equal models for any number of threads", "[train-gpt
   CHECK_FALSE(same_model(one.run, other.run));
 }
 
-TEST_CASE("a run in bf16 says so, learns as well, and goes on in bf16", "[train-gpt]") {
-  const Args bf16 = {"--dtype", "bf16"};
-  const TinyRun full(40), rounded(40, bf16), stopped(20, bf16);
+TEST_CASE("a run in bf16 or int8 says so, learns as well, and goes on so", "[train-gpt]") {
+  const std::string dtype = GENERATE("bf16", "int8");
+  const Args args = {"--dtype", dtype};
+  const TinyRun full(40), rounded(40, args), stopped(20, args);
   const auto val_loss = [](const TinyRun& run) {
     return metrics_of(run.run).back().at("final_val_loss").get<double>();
   };
@@ -98,7 +99,7 @@ TEST_CASE("a run in bf16 says so, learns as well, and goes on in bf16", "[train-
   CHECK(std::abs(val_loss(full) - val_loss(rounded)) < 0.02);
   const Result r = train(resume_run(stopped.run, 40));
   check_ended_well(r);
-  CHECK_THAT(r.out, ContainsSubstring("dtype:   bf16 in the products of linear layers, "));
+  CHECK_THAT(r.out, ContainsSubstring("dtype:   " + dtype + " in the products of linear layers, "));
   CHECK(same_model(stopped.run, rounded.run));
 }
 

@@ -56,8 +56,8 @@ TEST_CASE("what the network takes is hidden but for its end", "[forecast]") {
   CHECK(f.waiting > 0.25 + 0.25);
   CHECK(f.waiting < 0.25 + 4 * 0.25);
   CHECK(f.hidden() > 0.3);
-  const StepForecast narrow =
-      forecast_step(four_buckets(), {.ranks = 2, .batches = 2, .sent = Precision::bf16}, network);
+  const StepForecast narrow = forecast_step(
+      four_buckets(), {.ranks = 2, .batches = 2, .sent = optim::CommDType::bf16}, network);
   CHECK_THAT(narrow.sending, Catch::Matchers::WithinRel(4 * 0.125 + 4 * 0.25, 1e-9));
   CHECK(narrow.step < f.step);
 }

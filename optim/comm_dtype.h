@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace tapegrad::optim {
+
+// How gradients travel between processes.
+enum class CommDType : std::uint8_t { f32, bf16 };
+inline constexpr std::string_view kCommDTypeNames[] = {"f32", "bf16"};
+inline std::span<const std::string_view> names_of(CommDType) { return kCommDTypeNames; }
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,179 @@
+// Products of linear layers in 8 bits: what is rounded, what comes out, and their gradients.
+
+#include <array>
+#include <limits>
+
+#include "tapegrad/autograd/gemm/int8_rows.h"
+#include "tapegrad/autograd/gemm/internal/library.h"
+#include "tapegrad/autograd/gemm/internal/product_trial.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
+
+// (rows, columns) rounded to 8 bits, in f64, by the definition.
+Tensor rounded_to_int8(const Tensor& x) {
+  Tensor y = x.to(DType::f64);
+  double* v = y.mutable_data<double>();
+  const std::int64_t columns = x.dim(-1);
+  for (std::int64_t i = 0; i < x.numel() / columns; ++i, v += columns) {
+    double most = 0;
+    for (std::int64_t j = 0; j < columns; ++j) most = std::max(most, std::abs(v[j]));
+    if (most == 0) continue;
+    for (std::int64_t j = 0; j < columns; ++j)
+      v[j] = std::nearbyint(v[j] * 127 / most) * most / 127;
+  }
+  return y;
+}
+
+// The scales of the rows of a weight, in f64.
+Tensor scales_of(const Tensor& w) {
+  const Int8Rows rows(w.data<float>(), w.dim(0), w.dim(1), w.dim(1));
+  return Tensor::from(std::vector<float>(rows.scales(), rows.scales() + w.dim(0)), {w.dim(0)})
+      .to(DType::f64);
+}
+
+// dy·W with dy rounded as backward does: times the scales of W's rows.
+Tensor multiplied_back(const Tensor& dy, const Tensor& w) {
+  const Tensor s = scales_of(w);
+  return matmul(rounded_to_int8((dy.to(DType::f64) * s).to(DType::f32)),
+                rounded_to_int8(w) / reshape(s, {-1, 1}));
+}
+
+}  // namespace
+
+TEST_CASE("a row is rounded by its largest magnitude", "[int8]") {
+  const std::vector<float> x = {1, -2, 0.5F, 127, 0,     0, 0,    0,   1e-40F, 0,
+                                0, 0,  3,    -3,  1e-9F, 1, kNan, 1.0, 2,      kInfinite};
+  const Int8Rows rows(x.data(), 5, 4, 4);
+  const std::vector<std::int8_t> first(rows.data(), rows.data() + 4),
+      fourth(rows.data() + 12, rows.data() + 16);
+  CHECK(first == std::vector<std::int8_t>{1, -2, 0, 127});  // 0.5: a tie, to the even one
+  CHECK(fourth == std::vector<std::int8_t>{127, -127, 0, 42});
+  CHECK(rows.scales()[0] == 1);
+  CHECK(rows.scales()[1] == 0);
+  CHECK(rows.scales()[2] == 0);
+  CHECK(rows.scales()[3] == 3.0F / 127);
+  CHECK(std::isnan(rows.scales()[4]));
+  const float largest = std::numeric_limits<float>::max();
+  const std::array<float, 2> limits = {largest, 1};
+  const Int8Rows huge(limits.data(), 1, 2, 2);
+  CHECK(huge.data()[0] == 127);
+  CHECK(std::isfinite(huge.scales()[0]));
+  const std::array<float, 2> least = {0x1p-119F, -0x1p-119F}, factors = {1, 0.5F};
+  const Int8Rows small(least.data(), 1, 2, 2, factors.data());
+  CHECK(small.data()[0] == 127);
+  CHECK(small.data()[1] == -64);  // -63.5
+}
+
+TEST_CASE("NaN and infinity make rows of NaN", "[int8]") {
+  for (const float broken : {kNan, kInfinite, -kInfinite}) {
+    Tensor x = Tensor::full({3, 8}, 1.0), w = Tensor::full({4, 8}, 1.0);
+    x.mutable_data<float>()[8 + 2] = broken;
+    const Tensor y = linear(x, {w, Precision::int8});
+    for (std::int64_t j = 0; j < 4; ++j) {
+      CHECK(y.at(j) == 8);
+      CHECK(std::isnan(y.at(4 + j)));
+    }
+    w.mutable_data<float>()[3] = broken;
+    CHECK(std::isnan(linear(x, {w, Precision::int8}).at(0)));
+  }
+}
+
+TEST_CASE("products of 8 bits are exact, by instructions and by floats", "[int8]") {
+  CHECK(trial<std::int8_t>({.multiply = multiply_by_floats}) == "");
+  if (const Multiplier<std::int8_t>* by = onednn<std::int8_t>()) CHECK(trial(*by) == "");
+  // A kernel that adds up pairs in 16 bits is found.
+  const auto saturates = [](const Gemm<std::int8_t>& g) {
+    multiply_by_floats(g);
+    for (std::int64_t i = 0; i < g.m * g.n; ++i) {
+      if (g.c[i] == 2 * 127 * 127 * g.k / 2) g.c[i] -= 1;
+    }
+  };
+  CHECK(trial<std::int8_t>({.multiply = saturates}) != "");
+}
+
+TEST_CASE("linear in int8 is the product of the rounded operands", "[int8]") {
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                {1, 70, 300},
+                                {70, 1, 30},
+                                {60, 50, 1},
+                                {300, 600, 65},
+                                {17, 33, 2000},
+                                {0, 3, 4}}) {
+    INFO(m << "×" << n << "×" << k);
+    Rng rng(3);
+    const Tensor x = normal(rng, {m, k}, DType::f32), w = normal(rng, {n, k}, DType::f32);
+    const Tensor b = normal(rng, {n}, DType::f32);
+    const Tensor expected = matmul(rounded_to_int8(x), rounded_to_int8(w), {.transpose_b = true});
+    const double size = 1e-6 * std::sqrt(static_cast<double>(k));
+    CHECK(difference(linear(x, {w, Precision::int8}).to(DType::f64), expected, 1e-6, size) == "");
+    CHECK(difference(linear(x, {w, Precision::int8}, b).to(DType::f64), expected + b.to(DType::f64),
+                     1e-6, size) == "");
+  }
+  Rng rng(3);
+  const Tensor x = normal(rng, {4, 8}, DType::f64), w = normal(rng, {3, 8}, DType::f64);
+  CHECK_THROWS_WITH(linear(x, {w, Precision::int8}),
+                    "[linear] products of f64 cannot be rounded to int8");
+  CHECK_THROWS_WITH(matmul(x.to(DType::f32), w.to(DType::f32),
+                           {.transpose_b = true, .precision = Precision::int8}),
+                    "[matmul] products in int8 are those of linear layers alone");
+}
+
+// The derivative of the rounded product as if rounding were the identity (straight-through), with
+// dy rounded, too.
+TEST_CASE("gradients in int8 are those of the straight-through product", "[int8]") {
+  Rng rng(7);
+  const Tensor x = normal(rng, {2, 30, 40}, DType::f32), w = normal(rng, {50, 40}, DType::f32);
+  const Tensor b = normal(rng, {50}, DType::f32), dy = normal(rng, {2, 30, 50}, DType::f32);
+  Tape outer;
+  for (const Tensor& t : {w, dy}) outer.watch(t);
+  Tape tape;
+  for (const Tensor& t : {x, w, b}) tape.watch(t);
+  const Tensor y = linear(x, {w, Precision::int8}, b);
+  const Grads grads = tape.gradient(y, {x, w, b}, {.seeds = {dy}});
+  const Tensor g = normal(rng, {2, 30, 40}, DType::f32);
+  const Grads second = outer.gradient(grads[0], {dy, w}, {.seeds = {g}});
+  const TapePause pause;
+  const Tensor x_rows = reshape(x, {60, 40}), dy_rows = reshape(dy, {60, 50}),
+               g_rows = reshape(g, {60, 40});
+  const auto near = [](const Tensor& a, const Tensor& c) {
+    return difference(a.to(DType::f64), reshape(c, a.shape()).to(DType::f64), 1e-5, 1e-4);
+  };
+  CHECK(near(grads[0], multiplied_back(dy_rows, w)) == "");
+  CHECK(near(grads[1],
+             matmul(dy_rows, x_rows, {.transpose_a = true, .precision = Precision::bf16})) == "");
+  CHECK(near(grads[2], sum(dy, {0, 1})) == "");
+  CHECK(near(second[0],
+             matmul(rounded_to_int8(g_rows), rounded_to_int8(w), {.transpose_b = true})) == "");
+  CHECK(near(second[1],
+             matmul(dy_rows, g_rows, {.transpose_a = true, .precision = Precision::bf16})) == "");
+  // What is rounded is near what is not.
+  CHECK(difference(grads[0], matmul(dy, w), 0.05, 0.2) == "");
+  CHECK(difference(grads[0], matmul(dy, w), 1e-5, 1e-4) != "");
+}
+
+TEST_CASE("products in int8 depend neither on threads nor on the other rows", "[int8]") {
+  Rng rng(6);
+  const Tensor x = normal(rng, {401, 300}, DType::f32), w = normal(rng, {1030, 300}, DType::f32);
+  const Tensor dy = normal(rng, {401, 1030}, DType::f32);
+  const auto products = [&](int threads) {
+    const Threads set(threads);
+    Tape tape;
+    tape.watch(x);
+    const Tensor y = linear(x, {w, Precision::int8});
+    return std::pair{y, tape.gradient(y, {x}, {.seeds = {dy}})[0]};
+  };
+  const auto [y, dx] = products(1);
+  for (const int threads : {2, 3}) {
+    CHECK(same_bits(products(threads).first, y));
+    CHECK(same_bits(products(threads).second, dx));
+  }
+  CHECK(same_bits(linear(x.rows(17, 18), {w, Precision::int8}), y.rows(17, 18)));
+}
