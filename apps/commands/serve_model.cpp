@@ -9,6 +9,7 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/sample/held_types.h"
+#include "tapegrad/apps/sample/speculation.h"
 #include "tapegrad/apps/serve/followed_model.h"
 #include "tapegrad/apps/serve/model_server.h"
 #include "tapegrad/apps/serve/queued_errors.h"
@@ -37,6 +38,7 @@ struct Options {
   std::optional<std::int64_t> cache_memory;  // MiB
   std::optional<std::int64_t> reasoning_budget;
   serve::ServerBounds bounds;
+  sampling::SpeculationOptions speculation;
   cli::ComputeOptions compute;
 };
 
@@ -96,6 +98,7 @@ std::optional<Options> parse(const cli::Call& call) {
       "how keys and values are stored: f32, as the model computes them; or f16 or q8_0, in 0.5 or "
       "0.27 of the memory, which changes texts a little [f16 where weights are stored in less than "
       "f32, else f32]");
+  cli.options(o.speculation);
   cli("special_in_messages", o.special_in_messages,
       "let messages spell special tokens such as <|im_end|>, which are text otherwise");
   cli("reasoning_budget", o.reasoning_budget,
@@ -129,7 +132,10 @@ std::optional<Options> parse(const cli::Call& call) {
   cli::refuse_words(o.words);
   const std::string& host = o.endpoints.listen.host;
   bool is_public = false;
-  cli::as_usage([&] { is_public = http::is_public(host); });
+  cli::as_usage([&] {
+    is_public = http::is_public(host);
+    o.speculation.validate();
+  });
   if (is_public && o.api_key.empty()) {
     cli::usage_error("--host {} is open to other computers: give --api-key FILE, too", host);
   }
@@ -226,6 +232,10 @@ int serve_model(Options o) {
   catch_interrupts();
   const serve::QueuedErrors errors;  // outlives all threads that print
   std::vector<serve::NamedModel> named = names_of(o);
+  sampling::DraftModel draft;
+  if (o.speculation.draft) {
+    draft.open(o.speculation, run::open_model(o.model, o.checkpoint), o.model);
+  }
   std::optional<serve::FollowedModel> followed;
   std::optional<run::TextModel> fixed;
   if (o.follow) {
@@ -234,6 +244,8 @@ int serve_model(Options o) {
     fixed.emplace(load(o));
   }
   const run::TextModel& model = followed ? followed->model() : *fixed;
+  draft.load();
+  if (draft.gpt() != nullptr) o.bounds.draft = &draft.gpt()->config;
   sampling::note_other_types(run::quantized_type(o.weights), model.params);
   if (!o.bounds.cache) o.bounds.cache = nn::usual_cache(model.params);
   serve::EnginePlan plan = serve::plan_engine(model.gpt.config, o.bounds);
@@ -256,7 +268,9 @@ int serve_model(Options o) {
       .answer_ends = std::move(answer_ends),
       .json_masks = json_masks,
       .longest_token = longest_token(model.tokenizer),
-      .reasoning_budget = o.reasoning_budget};
+      .reasoning_budget = o.reasoning_budget,
+      .speculation = o.speculation,
+      .draft = draft.gpt()};
   serve::Engine engine(model.gpt, plan.engine);
   serve::Endpoints endpoints(served, engine, o.endpoints);
   for (const serve::NamedModel& one : served.named) {

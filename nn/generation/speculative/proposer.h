@@ -1,12 +1,22 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
 #include "tapegrad/base/random.h"
+#include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/nn/generation/pick_token.h"
 
 namespace tapegrad::nn {
+
+// The most tokens that one of so many texts proposes at a time. Of a pass over few rows, most of
+// the time is that of reading the weights, so that further rows cost little: proposals of texts
+// side by side share kProposalRows of them, their newest tokens included.
+inline constexpr std::int64_t kProposalRows = 8;
+inline std::int64_t most_proposed(std::int64_t texts) {
+  return texts <= 1 ? INT64_MAX : std::max<std::int64_t>(kProposalRows / texts - 1, 0);
+}
 
 // Speculative decoding: proposes how a text goes on. A model checks several proposed tokens in one
 // pass, which reads its weights once. Those that prove wrong have cost their rows of that pass.
@@ -19,6 +29,10 @@ class Proposer {
                          const Rng& draws) = 0;
   // How many of the tokens of the last proposal, which had some, were right.
   virtual void learn(std::int64_t proposed, std::int64_t right) = 0;
+  // What it has computed of the text's first tokens, for a text that begins alike; and takes such a
+  // cache up before it proposes. Nothing of proposers that compute nothing.
+  virtual KVCache take_cache() { return {}; }
+  virtual void begin_with(KVCache) {}
 };
 
 }  // namespace tapegrad::nn
