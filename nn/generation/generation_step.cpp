@@ -10,6 +10,16 @@ namespace tapegrad::nn {
 namespace {
 
 constexpr std::int64_t kScoredRows = 64;  // whose logits are there at once
+// Texts side by side that propose tokens, and the rows of a pass that they share, their newest
+// tokens included. A pass over few rows takes the time of reading the weights; beyond these, a row
+// costs what it may save (docs/serving.md).
+constexpr std::int64_t kProposingTexts = 3, kProposalRows = 8;
+
+// The most tokens that one of so many texts proposes at a time.
+std::int64_t most_proposed(std::int64_t texts) {
+  if (texts <= 1) return INT64_MAX;
+  return texts <= kProposingTexts ? kProposalRows / texts - 1 : 0;
+}
 
 Tensor row_of(std::span<const std::int32_t> tokens) {
   return Tensor::from(tokens, {1, std::ssize(tokens)});

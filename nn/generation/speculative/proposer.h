@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -9,14 +8,6 @@
 #include "tapegrad/nn/generation/pick_token.h"
 
 namespace tapegrad::nn {
-
-// The most tokens that one of so many texts proposes at a time. Of a pass over few rows, most of
-// the time is that of reading the weights, so that further rows cost little: proposals of texts
-// side by side share kProposalRows of them, their newest tokens included.
-inline constexpr std::int64_t kProposalRows = 8;
-inline std::int64_t most_proposed(std::int64_t texts) {
-  return texts <= 1 ? INT64_MAX : std::max<std::int64_t>(kProposalRows / texts - 1, 0);
-}
 
 // Speculative decoding: proposes how a text goes on. A model checks several proposed tokens in one
 // pass, which reads its weights once. Those that prove wrong have cost their rows of that pass.
