@@ -5,6 +5,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/sample/sampling_options.h"
+#include "tapegrad/apps/sample/speculation.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
@@ -24,6 +25,7 @@ struct ChatCall {
   std::optional<std::string> adapter, prompt_file, template_file, template_name, tools_file;
   bool special_in_messages = false;
   chat::ChatOptions chat;
+  sampling::SpeculationOptions speculation;
   cli::ComputeOptions compute;
 };
 
@@ -78,6 +80,7 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   cli.alias("--temp", "--temperature");
   cli("greedy", generate.greedy, "always choose the likeliest token");
   cli("seed", o.chat.seed, "equal seeds give equal answers");
+  cli.options(o.speculation);
   cli("context", generate.context,
       "of a conversation longer than the model's block_size, exact: the model reads all of its "
       "last part again for each token; shift: it keeps the first 4 tokens and drops the older half "
@@ -113,6 +116,8 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   sampling::settle_zeros(generate);
   cli::as_usage([&] {
     sampling.read_lists();
+    o.speculation.validate();
+    o.speculation.apply(generate);
     generate.validate();
   });
   cli::use_compute(o.compute);
@@ -140,8 +145,12 @@ int chat_with(ChatCall& o) {
   if (o.template_file) source = read_file(*o.template_file, kMostFileBytes);
   const std::vector<std::string> prompts = prompts_of(o);
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  sampling::DraftModel draft;
+  draft.open(o.speculation, opened, o.model);
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
   const run::TextModel model = run::load_quantized(std::move(opened), o.weights);
+  draft.load();
+  o.speculation.apply(o.chat.sample.generate, draft.gpt());
   sampling::note_other_types(run::quantized_type(o.weights), model.params);
   if (source) {
     o.chat.chat_template = data::ChatTemplate(

@@ -5,6 +5,7 @@
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/sample/sampler.h"
 #include "tapegrad/apps/sample/sampling_options.h"
+#include "tapegrad/apps/sample/speculation.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
@@ -13,7 +14,6 @@
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/json_mask.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/models/same_tokens.h"
 
 namespace tapegrad {
 namespace {
@@ -22,8 +22,9 @@ struct Options {
   std::string model, checkpoint{run::kLast}, weights{run::kStored};
   std::vector<std::string> words;  // the model, and prompts
   std::vector<std::string> prompts;
-  std::optional<std::string> adapter, draft, prompt_file, prompts_file;
+  std::optional<std::string> adapter, prompt_file, prompts_file;
   sampling::SampleOptions sample;
+  sampling::SpeculationOptions speculation;
   bool interactive = false;
   std::uint64_t seed = 1337;
   cli::ComputeOptions compute;
@@ -86,17 +87,7 @@ std::optional<Options> parse(const cli::Call& call) {
       "how keys and values are stored: f32, as the model computes them; or f16 or q8_0, in 0.5 or "
       "0.27 of the memory, which changes texts a little [f16 where weights are stored in less than "
       "f32, else f32]");
-  cli("lookup", o.sample.generate.lookup,
-      "speculative decoding: propose up to N tokens at a time from what the text has already, and "
-      "check them in one pass: the same text, faster where it repeats itself; 0: off",
-      {.least = 0, .most = static_cast<double>(nn::kMostLookup)});
-  cli("draft", o.draft,
-      "speculative decoding: a smaller model with the same tokens proposes --draft-tokens tokens "
-      "at a "
-      "time, which are checked in one pass: the same text, faster if it proposes well",
-      {.value = "MODEL"});
-  cli("draft_tokens", o.sample.generate.draft_tokens, "how many tokens --draft proposes at a time",
-      {.least = 1, .most = static_cast<double>(nn::kMostLookup)});
+  cli.options(o.speculation);
   cli("context", o.sample.generate.context,
       "of a text longer than the model's block_size, exact: the model reads all of its last part "
       "again for each token; shift: it keeps the first 4 tokens and drops the older half of the "
@@ -144,12 +135,11 @@ std::optional<Options> parse(const cli::Call& call) {
   for (const std::string& prompt : o.prompts) {
     if (prompt.empty()) cli::usage_error("--prompt: there is nothing to continue");
   }
-  if (o.draft && (o.sample.generate.lookup > 0 || !o.sample.generate.kv_cache)) {
-    cli::usage_error("--draft excludes --lookup, and needs the KV cache");
-  }
   sampling::settle_zeros(o.sample.generate);
   cli::as_usage([&] {
     sampling.read_lists();
+    o.speculation.validate(o.sample.generate.kv_cache);
+    o.speculation.apply(o.sample.generate);
     o.sample.generate.validate();
   });
   cli::use_compute(o.compute);
@@ -190,31 +180,21 @@ std::shared_ptr<const nn::TokenMask> mask_of(const Options& o, const data::Token
   }
 }
 
-run::OpenedModel open_draft(const Options& o, const run::OpenedModel& opened) {
-  run::OpenedModel draft = run::open_model(*o.draft);
-  const std::string difference =
-      run::token_difference({draft.tokenizer, draft.config.vocab_size},
-                            {opened.tokenizer, opened.config.vocab_size}, o.model);
-  check(difference.empty(), "--draft {}: {}: both must have the same tokens", *o.draft, difference);
-  return draft;
-}
-
 int sample(Options o) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
   if (!o.prompts_file && !o.interactive) o.prompts = prompts_of(o);
   if (o.prompts_file != "-") {  // errors come before the weights are read
     sampling::check_prompts(*prompt_lines(o), opened.tokenizer);
   }
-  std::optional<run::OpenedModel> small;
-  if (o.draft) small = open_draft(o, opened);
+  sampling::DraftModel draft;
+  draft.open(o.speculation, opened, o.model);
   const TensorSource& stored = opened.base ? *opened.base : *opened.weights;
   const std::string file = stored.name(), held = sampling::held_types(stored);
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
   o.sample.generate.mask = mask_of(o, opened.tokenizer);
   const run::TextModel model = run::load_quantized(std::move(opened), o.weights);
-  std::optional<run::TextModel> draft;
-  if (small) draft.emplace(run::load_quantized(*std::exchange(small, {}), run::kStored));
-  o.sample.generate.draft = draft ? &draft->gpt : nullptr;
+  draft.load();
+  o.speculation.apply(o.sample.generate, draft.gpt());
   // Behind the errors of reading the weights, which stand alone.
   if (!held.empty()) print_error(fmt::format("{} holds {}\n", cli::printable(file), held));
   sampling::note_other_types(run::quantized_type(o.weights), model.params);

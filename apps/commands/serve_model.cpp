@@ -10,6 +10,7 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/sample/held_types.h"
+#include "tapegrad/apps/sample/speculation.h"
 #include "tapegrad/apps/serve/model_server.h"
 #include "tapegrad/apps/serve/models/followed_model.h"
 #include "tapegrad/apps/serve/models/models_folder.h"
@@ -44,11 +45,10 @@ struct Options {
 
 // What is said of one model makes no sense for a folder of them.
 void refuse_beside_models_dir(const Options& o) {
-  const std::pair<bool, const char*> given[] = {{!o.model.empty() || !o.words.empty(), "a model"},
-                                                {!o.name.empty(), "--name"},
-                                                {o.checkpoint != run::kLast, "--checkpoint"},
-                                                {!o.lora.empty(), "--lora"},
-                                                {o.follow, "--follow"}};
+  const std::pair<bool, const char*> given[] = {
+      {!o.model.empty() || !o.words.empty(), "a model"},   {!o.name.empty(), "--name"},
+      {o.checkpoint != run::kLast, "--checkpoint"},        {!o.lora.empty(), "--lora"},
+      {o.served.speculation.draft.has_value(), "--draft"}, {o.follow, "--follow"}};
   for (const auto& [is_given, what] : given) {
     if (is_given)
       cli::usage_error("--models-dir serves all models of a folder: leave {} out", what);
@@ -120,6 +120,7 @@ std::optional<Options> parse(const cli::Call& call) {
       "how keys and values are stored: f32, as the model computes them; or f16 or q8_0, in 0.5 or "
       "0.27 of the memory, which changes texts a little [f16 where weights are stored in less than "
       "f32, else f32]");
+  cli.options(o.served.speculation);
   cli("special_in_messages", o.served.special_in_messages,
       "let messages spell special tokens such as <|im_end|>, which are text otherwise");
   cli("reasoning_budget", o.served.reasoning_budget,
@@ -159,7 +160,10 @@ std::optional<Options> parse(const cli::Call& call) {
   cli::refuse_words(o.words);
   const std::string& host = o.endpoints.listen.host;
   bool is_public = false;
-  cli::as_usage([&] { is_public = http::is_public(host); });
+  cli::as_usage([&] {
+    is_public = http::is_public(host);
+    o.served.speculation.validate();
+  });
   if (is_public && o.api_key.empty()) {
     cli::usage_error("--host {} is open to other computers: give --api-key FILE, too", host);
   }
@@ -263,6 +267,10 @@ int serve_model(Options o) {
   catch_interrupts();
   const serve::QueuedErrors errors;  // outlives all threads that print
   std::vector<serve::NamedModel> named = names_of(o);
+  sampling::DraftModel draft;
+  if (o.served.speculation.draft) {
+    draft.open(o.served.speculation, run::open_model(o.model, o.checkpoint), o.model);
+  }
   std::optional<serve::FollowedModel> followed;
   std::optional<run::TextModel> fixed;
   if (o.follow) {
@@ -271,12 +279,15 @@ int serve_model(Options o) {
     fixed.emplace(load(o));
   }
   const run::TextModel& model = followed ? followed->model() : *fixed;
+  draft.load();
+  if (draft.gpt() != nullptr) o.bounds.draft = &draft.gpt()->config;
   sampling::note_other_types(run::quantized_type(o.weights), model.params);
   if (!o.bounds.cache) o.bounds.cache = nn::usual_cache(model.params);
   serve::EnginePlan plan = serve::plan_engine(model.gpt.config, o.bounds);
   plan.engine.model = o.model;
   if (followed) plan.engine.renew = [&followed] { return followed->renew(); };
   run::JsonMasks json_masks = serve::masks_of(model.tokenizer);
+  o.served.draft = draft.gpt();
   const serve::ServedModel served =
       serve::served_model(model, std::move(named), plan.context, json_masks, o.served);
   serve::Engine engine(model.gpt, plan.engine);

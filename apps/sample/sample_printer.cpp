@@ -91,6 +91,10 @@ void SamplePrinter::rate(const nn::GenerationCost& cost) const {
   line += fmt::format("the first token after {:.2f} s; {} in {:.2f} s", *first_token_,
                       counted(tokens_, "token"), cost.prefill_seconds + cost.seconds);
   if (cost.tokens > 0) line += fmt::format(": {} tok/s", per_second(cost.tokens, cost.seconds));
+  if (cost.proposed_tokens > 0) {
+    line += fmt::format("; {} of {} proposed tokens accepted", grouped(cost.accepted_tokens),
+                        grouped(cost.proposed_tokens));
+  }
   constexpr double kLong = 1;  // seconds: finding out takes as long as four tokens
   const auto weights = nn::read_by_pass(model_.gpt, model_.params);
   if (cost.pass_seconds > kLong && !weights.empty() && !interrupted()) {
@@ -128,7 +132,10 @@ nn::GenerationLimits generation_limits(const run::TextModel& model, const Sample
   const auto memory = available_memory();
   if (!memory) return limits;
   const nn::DecoderConfig& c = model.gpt.config;
-  const std::int64_t position = nn::cache_bytes_per_position(c, cache);
+  const nn::Decoder* draft = options.generate.draft;
+  const std::int64_t position =
+      nn::cache_bytes_per_position(c, cache) +
+      (draft != nullptr ? nn::cache_bytes_per_position(draft->config) : 0);
   const auto most = static_cast<std::int64_t>(memory->bytes) / 2 / position;
   limits.max_positions =
       std::clamp(most, c.block_size, std::max(c.block_size, options.batch * c.block_size));

@@ -103,6 +103,11 @@ std::string metrics_of(const EngineState& s) {
          metric("tokens_total", "counter", "Tokens that were made after the first of each text.",
                 number(s.cost.tokens)) +
          metric("token_seconds_total", "counter", "Time that this took.", s.cost.seconds) +
+         metric("proposed_tokens_total", "counter",
+                "Tokens that speculative decoding proposed (--draft, --lookup).",
+                number(s.cost.proposed_tokens)) +
+         metric("accepted_tokens_total", "counter", "Of these, those that texts have.",
+                number(s.cost.accepted_tokens)) +
          metric("steps_total", "counter", "Steps of all running texts together.", number(s.steps)) +
          metric("step_seconds_total", "counter", "Time that these took.", s.step_seconds) +
          metric("jobs_total", "counter", "Requests for texts or vectors that were read and taken.",

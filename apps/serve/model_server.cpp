@@ -38,7 +38,9 @@ bool stdin_has_ended() {
 EnginePlan plan_engine(const nn::DecoderConfig& config, const ServerBounds& bounds) {
   const std::int64_t wanted = std::min(bounds.ctx.value_or(config.block_size), config.block_size);
   const CacheType cache = bounds.cache.value_or(CacheType::f32);
-  const auto per_position = static_cast<std::uint64_t>(nn::cache_bytes_per_position(config, cache));
+  std::int64_t bytes = nn::cache_bytes_per_position(config, cache);
+  if (bounds.draft != nullptr) bytes += nn::cache_bytes_per_position(*bounds.draft);
+  const auto per_position = static_cast<std::uint64_t>(bytes);
   const auto sequences = static_cast<std::uint64_t>(bounds.max_sequences);
   std::uint64_t positions = sequences * static_cast<std::uint64_t>(wanted);
   if (bounds.cache_bytes) {

@@ -13,8 +13,10 @@ struct ServerBounds {
   std::optional<std::int64_t> ctx = {};           // tokens of a text [the model's]
   std::optional<std::uint64_t> cache_bytes = {};  // of keys and values [half of what is free]
   std::optional<CacheType> cache = {};            // how they are stored [f32]
-  std::int64_t max_waiting = 64;                  // requests
-  std::chrono::seconds max_time{600};             // of an answer
+  // Of a draft, which has keys and values, too.
+  const nn::DecoderConfig* draft = nullptr;
+  std::int64_t max_waiting = 64;       // requests
+  std::chrono::seconds max_time{600};  // of an answer
 };
 struct Ending {
   std::chrono::seconds grace{30};  // for running answers

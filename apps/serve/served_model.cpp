@@ -43,7 +43,9 @@ ServedModel served_model(const run::TextModel& model, std::vector<NamedModel> na
           .answer_ends = std::move(answer_ends),
           .json_masks = json_masks,
           .longest_token = longest_token(model.tokenizer),
-          .reasoning_budget = options.reasoning_budget};
+          .reasoning_budget = options.reasoning_budget,
+          .speculation = options.speculation,
+          .draft = options.draft};
 }
 
 }  // namespace tapegrad::serve

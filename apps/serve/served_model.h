@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/apps/sample/speculation.h"
 #include "tapegrad/base/version.h"
 #include "tapegrad/data/chat/chat_template.h"
 #include "tapegrad/run/models/json_mask.h"
@@ -31,6 +32,9 @@ struct ServedModel {
   run::JsonMasks& json_masks;            // for answers that must be JSON
   std::size_t longest_token;             // in bytes
   std::optional<std::int64_t> reasoning_budget = {};  // the most tokens of reasoning
+  // How tokens are proposed, and the draft, if there is one.
+  sampling::SpeculationOptions speculation = {};
+  const nn::Decoder* draft = nullptr;
 
   const std::string& name() const { return named.front().name; }
   std::int64_t vocab_size() const { return model.gpt.config.vocab_size; }
@@ -38,8 +42,11 @@ struct ServedModel {
 
 // How a model is served, beside the bounds of its engine.
 struct ServedOptions {
-  bool special_in_messages = false;                   // messages may spell special tokens
-  std::optional<std::int64_t> reasoning_budget = {};  // see ServedModel
+  bool special_in_messages = false;  // messages may spell special tokens
+  // See ServedModel.
+  std::optional<std::int64_t> reasoning_budget = {};
+  sampling::SpeculationOptions speculation = {};
+  const nn::Decoder* draft = nullptr;
 };
 
 // The masks of a model for answers of one request, behind which others wait to be read; up to

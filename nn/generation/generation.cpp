@@ -126,6 +126,7 @@ Generation::Id Generation::add(Tokens prompt, const GenerateOptions& options, Rn
   Sequence s{RunningText(std::move(prompt), options, std::move(rng)),
              KVCache(needed, limits_.cache), needed};
   share(next_id_, s);  // before room is made of what it may share
+  share_draft(s);
   sequences_.emplace(next_id_, std::move(s));
   positions_ += needed;
   make_room_for_running();
@@ -147,12 +148,15 @@ void Generation::remove(Id id) {
     read.resize(static_cast<std::size_t>(s.cache.length()));
     kept_.keep(std::move(read), s.text.options().adapter, std::move(s.cache));
   }
+  keep_draft(s);
   make_room_for_running();
 }
 
 void Generation::make_room_for_running() {
   const std::int64_t free = position_limit() - positions_;
-  kept_.shrink(std::min(free, limits_.kept_positions.value_or(free)));
+  const std::int64_t most = std::min(free, limits_.kept_positions.value_or(free));
+  kept_.shrink(most);
+  kept_drafts_.shrink(most);
 }
 
 std::int64_t Generation::kept_positions() const {
@@ -199,6 +203,27 @@ void Generation::share(Id id, Sequence& s) {
   if (best.length <= before) return;
   s.cache = best.cache->first(best.length, s.positions);
   cost_.reused_tokens += best.length - before;
+}
+
+// Gives a sequence's draft the longest beginning that a removed one has read. The bits of a draft's
+// logits change no text, so that this needs no quantised model.
+void Generation::share_draft(Sequence& s) {
+  if (s.text.options().draft == nullptr) return;
+  if (draft_ != s.text.options().draft) kept_drafts_.shrink(0);
+  draft_ = s.text.options().draft;
+  const KeptCaches::Match best = kept_drafts_.find(s.text.tokens(), std::nullopt);
+  if (best.length < kLeastShared) return;
+  s.text.proposer()->begin_with(best.cache->first(best.length, s.positions));
+}
+
+void Generation::keep_draft(Sequence& s) {
+  if (draft_ == nullptr || s.text.options().draft != draft_) return;
+  KVCache cache = s.text.proposer()->take_cache();
+  if (cache.length() < kLeastShared) return;
+  Tokens read = s.text.tokens();
+  read.resize(static_cast<std::size_t>(std::min(cache.length(), std::ssize(read))));
+  cache.truncate(std::ssize(read));
+  kept_drafts_.keep(std::move(read), std::nullopt, std::move(cache));
 }
 
 // True if a sequence that was added before is reading more of the same beginning.

@@ -26,8 +26,8 @@ struct GenerationLimits {
   // while other texts go on]
   std::optional<std::int64_t> prompt_chunk = {};
   // The most positions of which keys and values stay when their sequences are removed, for prompts
-  // that begin as these texts did. Sequences that run come first: what these do not need of
-  // max_positions is what may be kept. [that]
+  // that begin as these texts did; of a draft, as many. Sequences that run come first: what these
+  // do not need of max_positions is what may be kept. [that]
   std::optional<std::int64_t> kept_positions = {};
 };
 inline constexpr std::int64_t kPrefillChunk = 512, kPrefillChunkBeside = 128;
@@ -40,6 +40,7 @@ struct GenerationCost {
   double prefill_seconds = 0, seconds = 0;
   std::int64_t passes = 0;  // over the newest tokens of all texts together
   double pass_seconds = 0;  // of these alone
+  std::int64_t proposed_tokens = 0, accepted_tokens = 0;  // by speculative decoding
 };
 // The quantised matrices that a pass reads: all but an embedding, of which it reads rows, unless it
 // is the head, too. None of a model that is not quantised.
@@ -69,6 +70,9 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType typ
 // here, or a removed one, has read; if another one is reading a longer one, it waits for that.
 // Otherwise what is read in several pieces gives the same logits up to rounding, and nothing is
 // shared.
+//
+// A draft (GenerateOptions::draft) has keys and values of its own, for no more positions than those
+// of its texts.
 //
 // Memory follows the tokens that there are: keys and values lie in pages, which sequences share
 // (CachedPage in cached_page.h). All the same, add() sets the positions aside that a text may
@@ -148,18 +152,21 @@ class Generation {
   struct Ready {
     Sequence* sequence;
     std::span<const float> logits;
+    std::int64_t accepted = 0;  // of the proposed tokens
   };
 
   const Sequence& find(Id id) const;
   std::int64_t positions_for(std::int64_t prompt_tokens, const GenerateOptions& options) const;
   std::int64_t position_limit() const;
   void make_room(Sequence& s) const;
-  void propose(Sequence& s) const;
+  void propose(std::span<Sequence* const> sequences) const;
   bool in_pieces() const { return limits_.prompt_chunk || batch_invariant_; }
   bool may_share(const Sequence& s) const;
   static bool have_one_adapter(const Sequence& a, const Sequence& b);
   bool may_begin_shared(const Sequence& s) const;
   void share(Id id, Sequence& s);
+  void share_draft(Sequence& s);
+  void keep_draft(Sequence& s);
   bool waits(Id id, const Sequence& s) const;
   void make_room_for_running();
   std::int64_t unread(const Sequence& s) const;
@@ -171,13 +178,14 @@ class Generation {
                      std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const;
   Tensor read_newest(std::span<Sequence* const> sequences) const;
   std::vector<Tensor> read(std::vector<Sequence*>& ready);
-  void choose(const Ready& ready) const;
+  void choose(Ready& ready) const;
 
   const Decoder& model_;
   GenerationLimits limits_;
   bool batch_invariant_;
-  KeptCaches kept_;
-  Id read_last_ = 0;  // the sequence after which the next turn to read begins
+  KeptCaches kept_, kept_drafts_;
+  const Decoder* draft_ = nullptr;  // whose caches are kept: that of the newest text with one
+  Id read_last_ = 0;                // the sequence after which the next turn to read begins
   std::map<Id, Sequence> sequences_;
   Id next_id_ = 1;
   std::int64_t positions_ = 0;

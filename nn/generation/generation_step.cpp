@@ -10,6 +10,16 @@ namespace tapegrad::nn {
 namespace {
 
 constexpr std::int64_t kScoredRows = 64;  // whose logits are there at once
+// Texts side by side that propose tokens, and the rows of a pass that they share, their newest
+// tokens included. A pass over few rows takes the time of reading the weights; beyond these, a row
+// costs what it may save (docs/serving.md).
+constexpr std::int64_t kProposingTexts = 3, kProposalRows = 8;
+
+// The most tokens that one of so many texts proposes at a time.
+std::int64_t most_proposed(std::int64_t texts) {
+  if (texts <= 1) return INT64_MAX;
+  return texts <= kProposingTexts ? kProposalRows / texts - 1 : 0;
+}
 
 Tensor row_of(std::span<const std::int32_t> tokens) {
   return Tensor::from(tokens, {1, std::ssize(tokens)});
@@ -96,16 +106,21 @@ Tensor Generation::read_alone(Sequence& s) const {
   return piece == unread.size() ? model_.logits_of(last_position(states)) : Tensor();
 }
 
-// Tokens to check beside the newest one, no more than the model can see.
-void Generation::propose(Sequence& s) const { s.text.propose(model_.config.block_size - s.seen()); }
+// Tokens to check beside the newest ones, no more than the model can see. It goes by the number of
+// texts alone, so that nothing depends on a clock.
+void Generation::propose(std::span<Sequence* const> sequences) const {
+  const std::int64_t most = most_proposed(std::ssize(sequences));
+  for (Sequence* s : sequences)
+    s->text.propose(std::min(most, model_.config.block_size - s->seen()));
+}
 
 // The newest token of each of these sequences, and those that are proposed: logits (rows, V).
 Tensor Generation::read_newest(std::span<Sequence* const> sequences) const {
   Tokens tokens;
   std::vector<KVCache*> caches;
   std::vector<RowAdapters::Choice> adapters;
+  propose(sequences);
   for (Sequence* s : sequences) {
-    propose(*s);
     const Tokens& proposed = s->text.proposed();
     tokens.push_back(s->text.tokens().back());
     tokens.insert(tokens.end(), proposed.begin(), proposed.end());
@@ -185,10 +200,10 @@ std::vector<Tensor> Generation::read(std::vector<Sequence*>& ready) {
   return logits;
 }
 
-void Generation::choose(const Ready& ready) const {
+void Generation::choose(Ready& ready) const {
   Sequence& s = *ready.sequence;
   const bool proposed = !s.text.proposed().empty();
-  s.text.choose(ready.logits, model_.config.vocab_size);
+  ready.accepted = s.text.choose(ready.logits, model_.config.vocab_size);
   if (proposed) s.cache.truncate(s.seen() - 1);
 }
 
@@ -206,7 +221,9 @@ bool Generation::step() {
       const auto values = part.values<float>();
       for (std::size_t i = 0; i < values.size(); i += ready.back().logits.size()) {
         Sequence* const s = sequences[ready.size()];
-        ready.push_back({s, values.subspan(i, (1 + s->text.proposed().size()) * vocab)});
+        const std::size_t proposed = s->text.proposed().size();
+        ready.push_back({s, values.subspan(i, (1 + proposed) * vocab)});
+        cost_.proposed_tokens += static_cast<std::int64_t>(proposed);
       }
     }
     const auto beyond_first = [&] {
@@ -221,6 +238,7 @@ bool Generation::step() {
       for (std::int64_t i = begin; i < end; ++i) choose(ready[static_cast<std::size_t>(i)]);
     });
     cost_.tokens += beyond_first() - before;
+    for (const Ready& r : ready) cost_.accepted_tokens += r.accepted;
   } catch (...) {  // some layers may have read on, and others not
     for (auto& [id, s] : sequences_) {
       s.cache.clear();

@@ -73,8 +73,8 @@ struct GenerateOptions {
   // all of them in one pass: see Lookup. The text stays the same, to the bit. Needs kv_cache.
   std::int64_t lookup = 0;
   // Speculative decoding: propose draft_tokens tokens with this smaller model, which has the same
-  // tokens and must outlive the text, and check them in one pass: see Draft. The text stays the
-  // same, to the bit. Needs kv_cache, and no lookup.
+  // tokens and must outlive the Generation, and check them in one pass: see Draft. The text stays
+  // the same, to the bit. Needs kv_cache, and no lookup.
   const Decoder* draft = nullptr;
   std::int64_t draft_tokens = 3;     // 3 and the newest one are as many as kernels multiply at once
   Context context = Context::exact;  // shift needs kv_cache

@@ -111,11 +111,11 @@ void RunningText::choose_one(std::span<const float> logits) {
   if (new_tokens() >= options_.max_new_tokens) end_ = TextEnd::length;
 }
 
-void RunningText::choose(std::span<const float> logits, std::int64_t vocab_size) {
-  if (error_) return;                  // its prompt could not be scored
+std::int64_t RunningText::choose(std::span<const float> logits, std::int64_t vocab_size) {
+  if (error_) return 0;                // its prompt could not be scored
   if (options_.max_new_tokens == 0) {  // its prompt has been scored
     end_ = TextEnd::length;
-    return;
+    return 0;
   }
   const Tokens proposed = std::exchange(proposed_, {});
   const auto vocab = static_cast<std::size_t>(vocab_size);
@@ -124,7 +124,9 @@ void RunningText::choose(std::span<const float> logits, std::int64_t vocab_size)
     choose_one(logits.subspan(right * vocab, vocab));
     if (end_ || right == proposed.size() || tokens_.back() != proposed[right]) break;
   }
-  if (!proposed.empty()) proposer_->learn(std::ssize(proposed), static_cast<std::int64_t>(right));
+  const auto accepted = static_cast<std::int64_t>(right);
+  if (!proposed.empty()) proposer_->learn(std::ssize(proposed), accepted);
+  return accepted;
 }
 
 PositionRange RunningText::to_score(PositionRange read) const {

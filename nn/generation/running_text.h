@@ -41,10 +41,11 @@ class RunningText {
   // Proposes at most `most` tokens, which choose() checks; none unless the options ask for it.
   void propose(std::int64_t most);
   const Tokens& proposed() const { return proposed_; }
+  Proposer* proposer() { return proposer_.get(); }  // null if nothing is proposed
   void forget_proposed() { proposed_.clear(); }
   // Adds the token that the first V of these logits give, or ends the text. The logits behind a
-  // proposed token count if it was chosen, and those before it.
-  void choose(std::span<const float> logits, std::int64_t vocab_size);
+  // proposed token count if it was chosen, and those before it. Returns how many of these were.
+  std::int64_t choose(std::span<const float> logits, std::int64_t vocab_size);
 
   // Of positions that are read: those whose logits score a token of the prompt, which follows each.
   PositionRange to_score(PositionRange read) const;

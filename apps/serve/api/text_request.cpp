@@ -159,6 +159,7 @@ void read_text_request(Fields& fields, const ServedModel& model, std::uint64_t n
   const NamedModel& named = read_model_name(fields, model);
   request.model = named.name;
   request.options.adapter = named.adapter;
+  model.speculation.apply(request.options, model.draft);
   fields.integer("n", request.n, 1, static_cast<std::int64_t>(kMostTexts));
   for (const char* name : {"max_tokens", "n_predict", "max_new_tokens"}) {
     read_max_tokens(fields, name, request);

@@ -20,12 +20,21 @@ std::vector<float> next_logits(const Decoder& model, std::span<const std::int32_
 
 }  // namespace
 
+Draft::Draft(const GenerateOptions& options, std::int64_t prompt_tokens)
+    : options_(options), prompt_tokens_(prompt_tokens), cache_(empty_cache()) {}
+
+// With room for no more than the text needs, as the model's has.
+KVCache Draft::empty_cache() const {
+  const std::int64_t block = options_.draft->config.block_size;
+  return KVCache(std::min(block, prompt_tokens_ + std::min(options_.max_new_tokens, block)));
+}
+
 Tokens Draft::propose(std::span<const std::int32_t> text, std::int64_t most, const Rng& draws) {
   const std::int64_t block = options_.draft->config.block_size, size = std::ssize(text);
   most = std::min(most, block / 2);
   if (most <= 0) return {};
-  KVCache cache = std::exchange(cache_, {});  // after an error, it is read again
-  if (size + most - first_ > block) {         // the draft goes on with half of what it can see
+  KVCache cache = std::exchange(cache_, empty_cache());  // after an error, it is read again
+  if (size + most - first_ > block) {  // the draft goes on with half of what it can see
     first_ = size - block / 2;
     cache.clear();
   }
@@ -35,6 +44,12 @@ Tokens Draft::propose(std::span<const std::int32_t> text, std::int64_t most, con
   const std::int64_t prompt = std::clamp<std::int64_t>(prompt_tokens_ - first_, 0, size - first_);
   Rng rng = draws;
   try {
+    if (size - first_ - cache.length() > kPiece) {
+      const auto piece = std::span(seen).subspan(static_cast<std::size_t>(cache.length()), kPiece);
+      next_logits(*options_.draft, piece, cache);
+      cache_ = std::move(cache);
+      return {};
+    }
     while (std::ssize(seen) < size - first_ + most) {
       const auto unread = std::span(seen).subspan(static_cast<std::size_t>(cache.length()));
       std::vector<float> logits = next_logits(*options_.draft, unread, cache);
@@ -45,6 +60,10 @@ Tokens Draft::propose(std::span<const std::int32_t> text, std::int64_t most, con
   }
   cache_ = std::move(cache);
   return {seen.begin() + static_cast<std::ptrdiff_t>(known), seen.end()};
+}
+
+KVCache Draft::take_cache() {
+  return first_ == 0 ? std::exchange(cache_, empty_cache()) : KVCache();
 }
 
 // The last token of a proposal was not read.

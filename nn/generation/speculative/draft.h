@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/nn/generation/speculative/proposer.h"
@@ -15,14 +16,20 @@ namespace tapegrad::nn {
 class Draft : public Proposer {
  public:
   // `prompt_tokens`: of the text, whose other tokens are new.
-  Draft(const GenerateOptions& options, std::int64_t prompt_tokens)
-      : options_(options), prompt_tokens_(prompt_tokens) {}
+  Draft(const GenerateOptions& options, std::int64_t prompt_tokens);
 
-  // Error if the draft's logits are broken.
+  // Of a text of which the draft has not seen the end, it reads up to kPiece tokens and proposes
+  // none: other texts wait meanwhile. Error if the draft's logits are broken.
   Tokens propose(std::span<const std::int32_t> text, std::int64_t most, const Rng& draws) override;
   void learn(std::int64_t proposed, std::int64_t right) override;
+  KVCache take_cache() override;
+  void begin_with(KVCache cache) override { cache_ = std::move(cache); }
+
+  static constexpr std::int64_t kPiece = 256;
 
  private:
+  KVCache empty_cache() const;
+
   GenerateOptions options_;
   std::int64_t prompt_tokens_;
   std::int64_t first_ = 0;  // of the text's tokens that the draft sees

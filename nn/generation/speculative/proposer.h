@@ -4,6 +4,7 @@
 #include <span>
 
 #include "tapegrad/base/random.h"
+#include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/nn/generation/pick_token.h"
 
 namespace tapegrad::nn {
@@ -19,6 +20,10 @@ class Proposer {
                          const Rng& draws) = 0;
   // How many of the tokens of the last proposal, which had some, were right.
   virtual void learn(std::int64_t proposed, std::int64_t right) = 0;
+  // What it has computed of the text's first tokens, for a text that begins alike; and takes such a
+  // cache up before it proposes. Nothing of proposers that compute nothing.
+  virtual KVCache take_cache() { return {}; }
+  virtual void begin_with(KVCache) {}
 };
 
 }  // namespace tapegrad::nn

@@ -132,6 +132,30 @@ TEST_CASE("/continue goes on with the last answer", "[chat]") {
   }
 }
 
+TEST_CASE("answers of chat with speculative decoding are those without it", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate);
+  folder.put("in/config.json",
+             replaced(TempFolder::get(model / "config.json"), R"("max_position_embeddings": 24)",
+                      R"("max_position_embeddings": 150)"));
+  const fs::path lines = folder.put("lines.txt", "Hi\n/continue\nAnd? And? And?\n/retry\nHi\nHi\n");
+  const Args how = GENERATE(Args{"--greedy"}, Args{"--temp", "0.7", "--presence-penalty", "0.4"},
+                            Args{"--greedy", "--context", "shift"});
+  const auto answers = [&](const Args& more) {
+    const Result r =
+        Program("chat", Args{"--model", model, "--max-new-tokens", "30"} + how + more, ".", lines)
+            .wait();
+    check_ended_well(r);
+    return r;
+  };
+  const Result without = answers({});
+  for (const Args& more : {Args{"--lookup", "6"}, Args{"--draft", model.string()}}) {
+    const Result with = answers(more);
+    CHECK(with.out == without.out);
+    CHECK_THAT(with.err, ContainsSubstring("proposed tokens accepted"));
+  }
+}
+
 TEST_CASE("/continue drops the spaces that a template leaves out of an answer", "[chat]") {
   const TempFolder folder;
   const fs::path model = put_hf_model(

@@ -33,18 +33,21 @@ struct DraftedModel {
 struct DraftedTexts {
   std::vector<std::vector<NewToken>> tokens = {};
   std::int64_t steps = 0;
+  nn::GenerationCost cost = {};
 };
 
-// Three texts side by side.
-DraftedTexts drafted(const nn::Decoder& gpt, const GenerateOptions& options) {
+// Texts side by side.
+DraftedTexts drafted(const nn::Decoder& gpt, const GenerateOptions& options,
+                     std::uint64_t texts = 3) {
   Generation generation(gpt);
   std::vector<Generation::Id> ids;
-  for (std::uint64_t i = 0; i < 3; ++i) {
+  for (std::uint64_t i = 0; i < texts; ++i) {
     ids.push_back(generation.add(Tokens(1 + 4 * i, 3), options, Rng(i)));
   }
   DraftedTexts made;
   while (generation.step()) ++made.steps;
   for (const auto id : ids) made.tokens.push_back(generation.take(id).tokens);
+  made.cost = generation.cost();
   return made;
 }
 
@@ -87,10 +90,48 @@ TEST_CASE("a draft that is the model proposes right tokens, greedy or not", "[dr
   for (const bool greedy : {true, false}) {
     GenerateOptions options{.max_new_tokens = 41, .greedy = greedy, .draft = &draft.gpt};
     // One token by the prompt, and four in each further step.
-    CHECK(drafted(model.gpt, options).steps == 11);
+    const DraftedTexts alone = drafted(model.gpt, options, 1);
+    CHECK(alone.steps == 11);
+    CHECK(alone.cost.proposed_tokens == 30);
+    CHECK(alone.cost.accepted_tokens == 30);
     options.draft = &shorter.gpt;  // it sees the end of the text only, which is like all of it
-    CHECK(drafted(model.gpt, options).steps < 41);
+    CHECK(drafted(model.gpt, options, 1).steps < 41);
   }
+}
+
+TEST_CASE("the more texts there are, the fewer tokens each proposes, and at last none", "[draft]") {
+  const DraftedModel model(64, 0.3), draft(64, 0.3);
+  GenerateOptions options{
+      .max_new_tokens = 41, .greedy = true, .draft = &draft.gpt, .draft_tokens = 8};
+  const auto steps = [&](std::uint64_t texts) { return drafted(model.gpt, options, texts).steps; };
+  CHECK(steps(1) == 6);   // nine tokens in each
+  CHECK(steps(2) == 11);  // four
+  CHECK(steps(3) == 21);  // two
+  CHECK(drafted(model.gpt, options, 4).cost.proposed_tokens == 0);
+  options.draft = nullptr;
+  options.lookup = 8;
+  CHECK(drafted(model.gpt, options, 3).cost.proposed_tokens > 0);
+  CHECK(drafted(model.gpt, options, 4).cost.proposed_tokens == 0);
+}
+
+TEST_CASE("a draft reads a long text in pieces, before it proposes", "[draft]") {
+  const DraftedModel model(1024, 0.3);
+  nn::Draft draft({.max_new_tokens = 50, .greedy = true, .draft = &model.gpt}, 600);
+  Tokens text;
+  for (std::int32_t i = 0; i < 600; ++i) text.push_back(i * i % 11);
+  CHECK(draft.propose(text, 3, Rng(1)).empty());
+  text.push_back(1);
+  CHECK(draft.propose(text, 3, Rng(1)).empty());
+  text.push_back(2);
+  nn::KVCache cache;
+  nn::KVCache* const caches[] = {&cache};
+  const Tensor ids = Tensor::from(text, {1, std::ssize(text)});
+  const Tensor logits = model.gpt.last_logits(ids, caches);
+  const auto best =
+      std::ranges::max_element(logits.values<float>()) - logits.values<float>().begin();
+  const Tokens proposal = draft.propose(text, 3, Rng(1));
+  REQUIRE(proposal.size() == 3);
+  CHECK(proposal[0] == best);
 }
 
 TEST_CASE("what is learnt of a draft's proposals leaves it with the text alone", "[draft]") {
@@ -102,6 +143,28 @@ TEST_CASE("what is learnt of a draft's proposals leaves it with the text alone",
   used.learn(6, 0);
   const Tokens longer = {1, 2, 3, 5, 1, 4, 4, 2, 0, 9};  // some were chosen without a proposal
   CHECK(used.propose(longer, 6, Rng(1)) == fresh.propose(longer, 6, Rng(1)));
+}
+
+TEST_CASE("a draft does not read again what a removed text begins with", "[draft]") {
+  const DraftedModel model(2048, 0.3), draft(2048, 0.3), other(2048, 0.3);
+  using Kept = std::optional<std::int64_t>;
+  const Kept kept = GENERATE(Kept(), Kept(0));
+  Generation generation(model.gpt, {.kept_positions = kept});
+  Tokens text;
+  for (std::int32_t i = 0; i < 900; ++i) text.push_back(i * i % 11);
+  const auto steps = [&](const nn::Decoder& proposes) {
+    const auto id =
+        generation.add(text, {.max_new_tokens = 9, .greedy = true, .draft = &proposes}, Rng(1));
+    std::int64_t count = 0;
+    while (generation.step()) ++count;
+    for (const NewToken& t : generation.take(id).tokens) text.push_back(t.token);
+    generation.remove(id);
+    return count;
+  };
+  // The prompt, three pieces of it for the draft, four tokens, one.
+  CHECK(steps(draft.gpt) == 6);
+  CHECK(steps(draft.gpt) == (kept ? 6 : 3));
+  CHECK(steps(other.gpt) == 6);
 }
 
 TEST_CASE("a draft that makes no sense is an error", "[draft]") {
