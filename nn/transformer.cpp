@@ -127,7 +127,7 @@ Transformer::Transformer(const Params& p, const TransformerConfig& c)
                   [&] { return sinusoidal_positions(c.block_size, c.n_embd).to(p.dtype()); })),
       encoder(p / "encoder", c),
       decoder(p / "decoder", c),
-      lm_head(p.unadapted() / "lm_head", c.n_embd, c.vocab_size, false) {
+      lm_head(as_head(Linear(p.unadapted() / "lm_head", c.n_embd, c.vocab_size, false))) {
   p.check_all_used();
 }
 

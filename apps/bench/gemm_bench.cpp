@@ -109,6 +109,8 @@ void bench_gemm(const BenchCase& c, const BenchOptions& o) {
     }
     fmt::print("\n");
     by_gemm += seconds.front() * static_cast<double>(row.calls);
+    // Products of int8 are ours alone: a library makes their sums, and we scale them.
+    if (std::isinf(better)) better = seconds.front();
     by_better += better * static_cast<double>(row.calls);
   }
   std::vector<double> steps;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <vector>
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/gemm/internal/library.h"
@@ -61,8 +62,20 @@ struct Scaled {
   bool adds;
 };
 
-// So many sums stay in the processor's second cache until they are scaled.
-constexpr std::int64_t kTileRows = 256, kTileColumns = 512;
+// A tile of C: of its size, sums stay in the processor's second cache until they are scaled.
+struct Tiles {
+  std::int64_t rows = 256, columns = 512;
+
+  // Smaller ones if there are few for the threads: how sums are cut changes no bit.
+  Tiles(std::int64_t m, std::int64_t n) {
+    constexpr std::int64_t kForEachThread = 4, kFewRows = 64;
+    columns = std::min(columns, n);
+    rows = std::min(rows, m);
+    while (rows > kFewRows && down(m) * across(n) < kForEachThread * num_threads()) rows /= 2;
+  }
+  std::int64_t down(std::int64_t m) const { return (m + rows - 1) / rows; }
+  std::int64_t across(std::int64_t n) const { return (n + columns - 1) / columns; }
+};
 
 void scale_row(const std::int32_t* __restrict sums, float scale, const float* __restrict scales,
                std::int64_t n, bool adds, float* __restrict y) {
@@ -77,10 +90,11 @@ void scale_row(const std::int32_t* __restrict sums, float scale, const float* __
   }
 }
 
-void multiply_tile(const Scaled& p, std::int64_t row, std::int64_t column, std::int32_t* sums) {
+void multiply_tile(const Scaled& p, const Tiles& tiles, std::int64_t row, std::int64_t column,
+                   std::int32_t* sums) {
   Gemm<std::int8_t> tile = p.sums;
-  tile.m = std::min(kTileRows, tile.m - row);
-  tile.n = std::min(kTileColumns, tile.n - column);
+  tile.m = std::min(tiles.rows, tile.m - row);
+  tile.n = std::min(tiles.columns, tile.n - column);
   tile.a += row * tile.lda;
   tile.b += tile.tb ? column * tile.ldb : column;
   tile.c = sums;
@@ -94,22 +108,23 @@ void multiply_tile(const Scaled& p, std::int64_t row, std::int64_t column, std::
 }
 
 void run(const Scaled& p) {
-  const auto& [m, n, k] = std::tie(p.sums.m, p.sums.n, p.sums.k);
+  const std::int64_t m = p.sums.m, n = p.sums.n, k = p.sums.k;
+  check(k <= std::numeric_limits<std::int32_t>::max() / (127 * 127),
+        "[int8] a sum of {} products of 8 bits is too long for 32 bits", k);
   if (m == 0 || n == 0 || in_dry_run()) return;
   count_multiplications(m * n * k);
   log_product({false, p.sums.tb, m, n, k, Precision::int8});
-  const std::int64_t across = (n + kTileColumns - 1) / kTileColumns;
-  const std::int64_t tiles = (m + kTileRows - 1) / kTileRows * across;
-  const std::int64_t grain = m * n * k < kUncutWork ? tiles : 1;
-  parallel_for(tiles, grain, [&](std::int64_t begin, std::int64_t end) {
-    const Scratch sums(
-        static_cast<std::size_t>(std::min(m, kTileRows) * std::min(n, kTileColumns)) *
-        sizeof(std::int32_t));
-    for (std::int64_t i = begin; i < end; ++i) {
-      multiply_tile(p, i / across * kTileRows, i % across * kTileColumns,
-                    static_cast<std::int32_t*>(sums.data()));
-    }
-  });
+  const Tiles tiles(m, n);
+  const std::int64_t across = tiles.across(n), count = tiles.down(m) * across;
+  parallel_for(count, m * n * k < kUncutWork ? count : 1,
+               [&](std::int64_t begin, std::int64_t end) {
+                 const Scratch sums(static_cast<std::size_t>(tiles.rows * tiles.columns) *
+                                    sizeof(std::int32_t));
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   multiply_tile(p, tiles, i / across * tiles.rows, i % across * tiles.columns,
+                                 static_cast<std::int32_t*>(sums.data()));
+                 }
+               });
 }
 
 }  // namespace

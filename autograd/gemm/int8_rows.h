@@ -7,9 +7,10 @@
 namespace tapegrad {
 
 // A matrix of floats, rounded to 8 bits. Each row has a scale: the largest magnitude of its numbers
-// over 127. A number is its scale times a whole number of -127 to 127, to the nearest; ties go to
-// the even one. A row with NaN or infinity has the scale NaN, so that all that is made of it is
-// NaN. A row without a number of 2^-119 or more is taken for zeros.
+// over 127. A number is its scale times a whole number of -127 to 127: the nearest to its product,
+// as a float, with 127 over the largest magnitude; ties go to the even one. A row with NaN or
+// infinity has the scale NaN, so that all that is made of it is NaN. A row without a number of
+// 2^-119 or more is taken for zeros.
 //
 // This is for training in int8, after Wortsman et al., "Stable and low-precision training for
 // large-scale vision-language models", 2023 (SwitchBack): products with a weight, forward and with
@@ -18,7 +19,8 @@ namespace tapegrad {
 // rows go into dy before that is rounded. So backward multiplies by the same numbers as forward.
 //
 // Sums of 8-bit products are whole numbers, and exact: results do not depend on who adds them up in
-// which order, on threads, or on which rows are multiplied together.
+// which order, on threads, or on which rows are multiplied together. Error for sums of more than
+// 133,144 products, which 32 bits may not hold.
 class Int8Rows {
  public:
   // Of a matrix of floats, with `ld` between stored rows. With `factors`, each column is multiplied

@@ -193,17 +193,16 @@ bool onednn_has(dnnl::cpu_isa needed) {
   static const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   return (isa & static_cast<unsigned>(needed)) == static_cast<unsigned>(needed);
 }
+// Without these instructions, oneDNN adds up pairs in 16 bits, which overflow.
+bool onednn_adds_int8_exactly() {
+  return onednn_has(dnnl::cpu_isa::avx512_core_vnni) || onednn_has(dnnl::cpu_isa::avx2_vnni);
+}
 }  // namespace
 
 Bf16Instructions onednn_bf16() {
   if (onednn_has(dnnl::cpu_isa::avx512_core_amx)) return Bf16Instructions::amx;
   return onednn_has(dnnl::cpu_isa::avx512_core_bf16) ? Bf16Instructions::avx512
                                                      : Bf16Instructions::none;
-}
-
-// Without these instructions, oneDNN adds up pairs in 16 bits, which overflow.
-bool onednn_adds_int8_exactly() {
-  return onednn_has(dnnl::cpu_isa::avx512_core_vnni) || onednn_has(dnnl::cpu_isa::avx2_vnni);
 }
 
 // oneDNN adds up in an order that depends on the sizes of the call.

@@ -181,38 +181,68 @@ std::string trial(const Multiplier<T>& by) {
   return "";
 }
 
-// Sums are whole numbers. The largest ones show kernels that add up in 16 bits.
+namespace {
+
+// A product of 8 bits. Its first rows and columns have the largest magnitudes, whose sums show
+// kernels that add up in 16 bits or in floats.
+class Int8Product {
+ public:
+  Int8Product(const Shape& shape, bool tb)
+      : g_{.tb = tb,
+           .m = shape.m,
+           .n = shape.n,
+           .k = shape.k,
+           .lda = shape.k + kGap,
+           .ldb = (tb ? shape.k : shape.n) + kGap,
+           .ldc = shape.n + kGap},
+        a_(size(g_.m * g_.lda), kBetween),
+        b_(size((tb ? g_.n : g_.k) * g_.ldb), kBetween),
+        c_(size(g_.m * g_.ldc), kBetween),
+        sums_(c_) {
+    for (std::int64_t l = 0; l < g_.k; ++l) {
+      for (std::int64_t i = 0; i < g_.m; ++i) a_[size(i * g_.lda + l)] = number(i, l);
+      for (std::int64_t j = 0; j < g_.n; ++j) {
+        b_[size(tb ? j * g_.ldb + l : l * g_.ldb + j)] = number(j, l);
+      }
+    }
+    for (std::int64_t i = 0; i < g_.m; ++i) {
+      for (std::int64_t j = 0; j < g_.n; ++j) {
+        std::int32_t sum = 0;
+        for (std::int64_t l = 0; l < g_.k; ++l) sum += number(i, l) * number(j, l);
+        sums_[size(i * g_.ldc + j)] = sum;
+      }
+    }
+  }
+
+  bool right(void (*multiply)(const Gemm<std::int8_t>& g)) {
+    g_.a = a_.data(), g_.b = b_.data(), g_.c = c_.data();
+    multiply(g_);
+    return c_ == sums_;
+  }
+
+ private:
+  static constexpr std::int64_t kGap = 5;
+  static constexpr std::int8_t kBetween = 101;
+  static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+  static std::int8_t number(std::int64_t row, std::int64_t l) {
+    return static_cast<std::int8_t>(row < 2 ? 127 - 254 * row : (row * 89 + l * 7919) % 255 - 127);
+  }
+
+  Gemm<std::int8_t> g_;
+  std::vector<std::int8_t> a_, b_;
+  std::vector<std::int32_t> c_, sums_;
+};
+
+}  // namespace
+
 template <>
 std::string trial(const Multiplier<std::int8_t>& by) {
-  for (const auto& [m, n, k] : {Shape{1, 70, 300}, Shape{33, 35, 1}, Shape{20, 67, 1300}}) {
-    std::vector<std::int8_t> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(n * k));
-    const auto number = [&](std::int64_t i, std::int64_t l) {
-      return static_cast<std::int8_t>(i < 2 ? 127 - 254 * i : (i * 89 + l * 7919) % 255 - 127);
-    };
-    for (std::int64_t i = 0; i < m * k; ++i) a[static_cast<std::size_t>(i)] = number(i / k, i % k);
+  constexpr Shape kOdd{20, 67, 1301};  // 1301·127² is odd, and above 2^24: no float
+  for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[2], kShapes[3], kOdd}) {
     for (const bool tb : {false, true}) {
-      std::vector<std::int32_t> c(static_cast<std::size_t>(m * n), 1), sums(c.size(), 0);
-      for (std::int64_t j = 0; j < n; ++j) {
-        for (std::int64_t l = 0; l < k; ++l) {
-          b[static_cast<std::size_t>(tb ? j * k + l : l * n + j)] = number(j, l);
-          for (std::int64_t i = 0; i < m; ++i) {
-            sums[static_cast<std::size_t>(i * n + j)] += number(i, l) * number(j, l);
-          }
-        }
-      }
-      by.multiply({.tb = tb,
-                   .m = m,
-                   .n = n,
-                   .k = k,
-                   .a = a.data(),
-                   .lda = k,
-                   .b = b.data(),
-                   .ldb = tb ? k : n,
-                   .c = c.data(),
-                   .ldc = n});
-      if (c != sums) {
-        return fmt::format("{}×{}×{}{} of 8 bits", m, n, k, tb ? " (B transposed)" : "");
-      }
+      if (Int8Product(shape, tb).right(by.multiply)) continue;
+      return fmt::format("{}×{}×{}{} of 8 bits", shape.m, shape.n, shape.k,
+                         tb ? " (B transposed)" : "");
     }
   }
   return "";

@@ -71,8 +71,6 @@ struct Head {
   Weight weight;
   double cap;
 
-  // The gradients of most logits are so much smaller than the largest of their row that 8 bits have
-  // no number for them.
   Head(const Weight& w, double softcap) : weight(w), cap(softcap) {
     weight.precision = at_least_bf16(w.precision);
     static_cast<Tensor&>(weight) = {};

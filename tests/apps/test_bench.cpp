@@ -60,7 +60,9 @@ TEST_CASE("bench ops lists every op of a step with its share", "[bench]") {
 }
 
 TEST_CASE("bench gemm lists the products of a step by each library", "[bench]") {
-  const Result r = run_program("bench", {"gemm", "char-cpu", "--steps", "2", "--threads", "1"});
+  const std::string dtype = GENERATE("f32", "int8");
+  const Result r = run_program(
+      "bench", {"gemm", "char-cpu", "--steps", "2", "--threads", "1", "--dtype", dtype});
   INFO(r.out << r.err);
   CHECK(r.code == 0);
   for (const char* row :

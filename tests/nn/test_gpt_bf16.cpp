@@ -37,23 +37,25 @@ TEST_CASE("a GPT in bf16 and int8 has nearly the loss and the gradient that it h
 }
 
 TEST_CASE("every linear layer of a model multiplies in its precision", "[bf16]") {
+  const Precision precision = GENERATE(Precision::bf16, Precision::int8);
   for (const bool tied : {false, true}) {
     for (const bool separate : {false, true}) {
       nn::DecoderConfig config = tiny_config();
       config.tied = tied;
       config.separate_qkv = separate;
       Rng rng(1);
-      const nn::Params params(rng, DType::f32, Precision::bf16);
+      const nn::Params params(rng, DType::f32, precision);
       const nn::GPT gpt(params, config);
-      std::vector<nn::Linear> linears = {gpt.lm_head};
+      std::vector<nn::Linear> linears;
       for (const nn::Block& b : gpt.h) {
         for (const nn::Linear& l : {b.attn.c_attn, b.attn.W_query, b.attn.W_key, b.attn.W_value,
                                     b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj}) {
           if (l.weight.defined()) linears.push_back(l);
         }
       }
-      CHECK(linears.size() == (separate ? 13 : 9));
-      for (const nn::Linear& l : linears) CHECK(l.weight.precision == Precision::bf16);
+      CHECK(linears.size() == (separate ? 12 : 8));
+      for (const nn::Linear& l : linears) CHECK(l.weight.precision == precision);
+      CHECK(gpt.lm_head.weight.precision == Precision::bf16);
     }
   }
 }

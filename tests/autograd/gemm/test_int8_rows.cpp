@@ -17,6 +17,12 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
+// In floats, as the definition has it.
+double whole_number(double x, double most) {
+  const float inverse = 127 / static_cast<float>(most), product = static_cast<float>(x) * inverse;
+  return static_cast<double>(std::nearbyint(product));
+}
+
 // (rows, columns) rounded to 8 bits, in f64, by the definition.
 Tensor rounded_to_int8(const Tensor& x) {
   Tensor y = x.to(DType::f64);
@@ -26,10 +32,38 @@ Tensor rounded_to_int8(const Tensor& x) {
     double most = 0;
     for (std::int64_t j = 0; j < columns; ++j) most = std::max(most, std::abs(v[j]));
     if (most == 0) continue;
-    for (std::int64_t j = 0; j < columns; ++j)
-      v[j] = std::nearbyint(v[j] * 127 / most) * most / 127;
+    for (std::int64_t j = 0; j < columns; ++j) v[j] = whole_number(v[j], most) * most / 127;
   }
   return y;
+}
+
+enum class Sums {
+  exact,
+  saturated,  // of pairs in 16 bits, with A shifted to what is not negative
+  floats,
+};
+
+template <Sums S>
+void multiply_by_loops(const Gemm<std::int8_t>& g) {
+  const auto b = [&](std::int64_t l, std::int64_t j) {
+    return l < g.k ? g.b[g.tb ? j * g.ldb + l : l * g.ldb + j] : 0;
+  };
+  const auto sum = [&](const std::int8_t* a, std::int64_t j) {
+    std::int32_t whole = 0;
+    float in_floats = 0;
+    for (std::int64_t l = 0; l < g.k; l += 2) {
+      const std::int32_t next = l + 1 < g.k ? a[l + 1] : 0, b0 = b(l, j), b1 = b(l + 1, j);
+      whole +=
+          S == Sums::saturated
+              ? std::clamp((a[l] + 128) * b0 + (next + 128) * b1, -32768, 32767) - 128 * (b0 + b1)
+              : a[l] * b0 + next * b1;
+      in_floats += static_cast<float>(a[l] * b0 + next * b1);
+    }
+    return S == Sums::floats ? static_cast<std::int32_t>(in_floats) : whole;
+  };
+  for (std::int64_t i = 0; i < g.m; ++i) {
+    for (std::int64_t j = 0; j < g.n; ++j) g.c[i * g.ldc + j] = sum(g.a + i * g.lda, j);
+  }
 }
 
 // The scales of the rows of a weight, in f64.
@@ -89,14 +123,10 @@ TEST_CASE("NaN and infinity make rows of NaN", "[int8]") {
 TEST_CASE("products of 8 bits are exact, by instructions and by floats", "[int8]") {
   CHECK(trial<std::int8_t>({.multiply = multiply_by_floats}) == "");
   if (const Multiplier<std::int8_t>* by = onednn<std::int8_t>()) CHECK(trial(*by) == "");
-  // A kernel that adds up pairs in 16 bits is found.
-  const auto saturates = [](const Gemm<std::int8_t>& g) {
-    multiply_by_floats(g);
-    for (std::int64_t i = 0; i < g.m * g.n; ++i) {
-      if (g.c[i] == 2 * 127 * 127 * g.k / 2) g.c[i] -= 1;
-    }
-  };
-  CHECK(trial<std::int8_t>({.multiply = saturates}) != "");
+  // Kernels that add up pairs in 16 bits, or all in floats, are found.
+  CHECK(trial<std::int8_t>({.multiply = multiply_by_loops<Sums::exact>}) == "");
+  CHECK(trial<std::int8_t>({.multiply = multiply_by_loops<Sums::saturated>}) != "");
+  CHECK(trial<std::int8_t>({.multiply = multiply_by_loops<Sums::floats>}) != "");
 }
 
 TEST_CASE("linear in int8 is the product of the rounded operands", "[int8]") {
@@ -124,6 +154,21 @@ TEST_CASE("linear in int8 is the product of the rounded operands", "[int8]") {
   CHECK_THROWS_WITH(matmul(x.to(DType::f32), w.to(DType::f32),
                            {.transpose_b = true, .precision = Precision::int8}),
                     "[matmul] products in int8 are those of linear layers alone");
+}
+
+// Of sizes that are cut between rows and between columns, and sums of many terms.
+TEST_CASE("the gradient of x in int8 is right in each tile", "[int8]") {
+  Rng rng(5);
+  const Tensor dy = normal(rng, {300, 65}, DType::f32), w = normal(rng, {65, 1100}, DType::f32);
+  Tensor dx = Tensor::empty({300, 1100});
+  multiply_back(dy.data<float>(), 300, Int8Rows(w.data<float>(), 65, 1100, 1100),
+                dx.mutable_data<float>());
+  CHECK(difference(dx.to(DType::f64), multiplied_back(dy, w), 1e-6, 1e-5) == "");
+  const std::vector<float> long_row(133'145, 1.0F);
+  const Int8Rows rows(long_row.data(), 1, std::ssize(long_row), std::ssize(long_row));
+  float y = 0;
+  CHECK_THROWS_WITH(multiply(rows, rows, &y, 1, false),
+                    "[int8] a sum of 133145 products of 8 bits is too long for 32 bits");
 }
 
 // The derivative of the rounded product as if rounding were the identity (straight-through), with
