@@ -49,7 +49,7 @@ class Trainer {
         tensors_(task.params.tensors()),
         steps_(options.optimizer.max_iters),
         learning_rate_(options.optimizer.learning_rates()),
-        sync_(optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules(),
+        sync_(optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules,
                                         processes_, options.optimizer.comm_dtype)),
         state_{task.params, *sync_, task.batches,
                task.dropout == nullptr ? no_dropout_ : *task.dropout, at_},
@@ -71,7 +71,7 @@ class Trainer {
     if (folder.resumes()) changes_ = allowed_changes(folder.config(config.format), config);
     if (leads_) saver_.check_disk(about_.memory ? about_.memory->optimizer : 0);
     header_ = header_lines(about_, options.optimizer, at_,
-                           options.optimizer.rules().plain()
+                           options.optimizer.rules.plain()
                                ? std::vector<std::string>()
                                : group_lines(task.params.parameters(), sync_->groups()),
                            options.evaluation.verbose);

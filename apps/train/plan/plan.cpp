@@ -163,7 +163,7 @@ Plan resolve(const Arguments& arguments, const Facts& facts) {
   if (facts.models.teacher) plan.teaching.teacher = facts.models.teacher_path;
   // A preset's decay of tables that the model does not have.
   if (plan.model.ngrams == 1 && !given.has("--decay")) {
-    std::erase(plan.optimizer.decay, kNgramDecay);
+    std::erase(plan.optimizer.rules.decay, kNgramDecay);
   }
   if (plan.extras.plan) take_ranks(plan, given);
   cli::resolve_shared<Options>(plan, arguments);
