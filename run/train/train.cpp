@@ -158,8 +158,7 @@ class Trainer {
         task_.after_step(report_, /*made=*/at_.iteration > begin_);
       }
       if (ends || interrupted()) break;
-      const Report::Step made =
-          batches_.step([this] { return trace_.run([this] { return step(); }); });
+      const Report::Step made = batches_.step([this] { return step(); });
       report_.step(made);
       at_.seconds += made.times.total();
       print(trace_.write(false));
@@ -180,6 +179,8 @@ class Trainer {
 
   // An error says which step it is of.
   Report::Step step() {
+    std::optional<ProfiledPart> traced;
+    trace_.begin_step(traced);
     try {
       const bool looks = layers_ && layers_->due(at_.iteration);
       return updater_.step(learning_rate_(at_.iteration), at_, looks ? &*layers_ : nullptr);
