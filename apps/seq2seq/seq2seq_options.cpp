@@ -13,7 +13,7 @@ Options dates() {
   run::OptimizerOptions& a = o.optimizer;
   a.batch_size = 64, a.max_iters = 4000;
   a.learning_rate = 1e-3, a.min_lr = 1e-5, a.most_warmup = 200;
-  a.weight_decay = 0.01, a.settings.set("beta2", 0.98);
+  a.rules.weight_decay = 0.01, a.rules.settings.set("beta2", 0.98);
   o.evaluation.eval_interval = 500, o.evaluation.eval_iters = 4;
   return o;
 }
@@ -27,7 +27,8 @@ Options base() {
   m.dropout = 0.1;
   run::OptimizerOptions& a = o.optimizer;
   a.batch_size = 32, a.max_iters = 100000;
-  a.learning_rate = 7e-4, a.min_lr = 1e-5, a.most_warmup = 4000, a.settings.set("beta2", 0.98);
+  a.learning_rate = 7e-4, a.min_lr = 1e-5, a.most_warmup = 4000,
+  a.rules.settings.set("beta2", 0.98);
   return o;
 }
 

@@ -34,7 +34,7 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
   return run::estimate_memory(o.model, batch,
                               {.step = {.precision = o.optimizer.precision(),
                                         .dropout = o.random.rng,
-                                        .optimizer = o.optimizer.rules()}});
+                                        .optimizer = o.optimizer.rules}});
 }
 
 nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng) {
@@ -77,7 +77,7 @@ Options resolve(const cli::Arguments<Options>& arguments, const Facts& facts) {
 }
 
 void check_patterns(const Options& o) {
-  const optim::GroupRules rules = o.optimizer.rules();
+  const optim::GroupRules rules = o.optimizer.rules;
   if (rules.plain()) return;
   optim::make_groups(nn::shapes_of<nn::Transformer>(o.model).parameters(), rules);
 }

@@ -24,19 +24,8 @@ Precision OptimizerOptions::precision() const {
   return dtype == TrainDtype::bf16 ? Precision::bf16 : Precision::full;
 }
 
-optim::OptimizerSettings OptimizerOptions::default_settings() {
-  return optim::OptimizerSettings().set("beta2", 0.99);
-}
-
-optim::GroupRules OptimizerOptions::rules() const {
-  return {.optimizer = optimizer,
-          .settings = settings,
-          .weight_decay = weight_decay,
-          .decay_all = decay_all,
-          .cautious_decay = cautious_decay,
-          .lr_scale = lr_scale,
-          .decay = decay,
-          .optimizer_for = optimizer_for};
+optim::GroupRules OptimizerOptions::default_rules() {
+  return {.settings = optim::OptimizerSettings().set("beta2", 0.99), .weight_decay = 0.1};
 }
 
 optim::Schedule OptimizerOptions::learning_rates() const {
@@ -50,8 +39,8 @@ optim::Schedule OptimizerOptions::learning_rates() const {
 }
 
 optim::DecayFactor OptimizerOptions::decay_factor() const {
-  const double end = weight_decay_end.value_or(weight_decay);
-  return {.end = end == weight_decay ? 1 : end / weight_decay,
+  const double begin = rules.weight_decay, end = weight_decay_end.value_or(begin);
+  return {.end = end == begin ? 1 : end / begin,
           .begin = schedule_begin,
           .steps = decay_end() - schedule_begin};
 }
@@ -74,10 +63,10 @@ void OptimizerOptions::validate() const {
         "lr_decay_iters {} comes before step {}, at which the warm-up ends: it has {} steps{}",
         decay_end(), warm, warmup(),
         schedule_begin > 0 ? fmt::format(" and begins at step {}", schedule_begin) : "");
-  check(weight_decay > 0 || weight_decay_end.value_or(0) == 0,
+  check(rules.weight_decay > 0 || weight_decay_end.value_or(0) == 0,
         "weight_decay_end needs a weight_decay above 0 to begin with");
   learning_rates().validate();
-  rules().validate();
+  rules.validate();
 }
 
 void EvaluationOptions::validate() const {

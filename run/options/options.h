@@ -82,12 +82,9 @@ struct OptimizerOptions {
   double decay_share = 0.4;                         // of the schedule wsd
   std::int64_t schedule_begin = 0;                  // the step that the schedule begins at
   std::int64_t most_warmup = 100;                   // of warmup_iters, unless these are given
-  optim::OptimizerId optimizer = {};
-  optim::OptimizerSettings settings = default_settings();  // of all optimisers: beta2, momentum, …
-  double weight_decay = 0.1;
-  std::optional<double> weight_decay_end = {};  // [weight_decay]
-  bool cautious_decay = false, decay_all = false;
-  std::vector<std::string> lr_scale = {}, decay = {}, optimizer_for = {};  // optim::GroupRules
+  // Which optimiser updates which parameters. To change some, begin with default_rules().
+  optim::GroupRules rules = default_rules();
+  std::optional<double> weight_decay_end = {};  // [rules.weight_decay]
   double grad_clip = 1.0;
   TrainDtype dtype = TrainDtype::f32;
   std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
@@ -96,9 +93,8 @@ struct OptimizerOptions {
   bool check_finite = false;  // see TapeOptions
 
   Precision precision() const;  // Error if dtype is automatic
-  // nanoGPT's beta2, else the optimisers' own defaults.
-  static optim::OptimizerSettings default_settings();
-  optim::GroupRules rules() const;
+  // nanoGPT's beta2 and weight decay, else the optimisers' own defaults.
+  static optim::GroupRules default_rules();
   optim::Schedule learning_rates() const;
   // Takes weight_decay to weight_decay_end over the schedule, as nanochat does (get_weight_decay in
   // base_train.py, which ends at 0).
@@ -133,24 +129,25 @@ struct OptimizerOptions {
       {.least = 0, .most = most_steps, .option = false, .newer = true});
     t("most_warmup", o.most_warmup, "what the warm-up is at most unless it is given",
       {.least = 0, .most = most_steps, .option = false, .newer = true});
-    t("optimizer", o.optimizer, "optimiser of the weights",
+    t("optimizer", o.rules.optimizer, "optimiser of the weights",
       {.lasting = Lasting::model, .newer = true});
-    o.settings.describe(t);
-    t("weight_decay", o.weight_decay, "weight decay of matrices and embeddings", {.least = 0});
+    o.rules.settings.describe(t);
+    t("weight_decay", o.rules.weight_decay, "weight decay of matrices and embeddings",
+      {.least = 0});
     t("weight_decay_end", o.weight_decay_end,
       "let the weight decay change to X in a straight line until --lr-decay-iters [--weight-decay]",
       {.least = 0, .value = "X", .newer = true});
-    t("cautious_decay", o.cautious_decay,
+    t("cautious_decay", o.rules.cautious_decay,
       "decay a weight only where the update makes it smaller, too", {.newer = true});
-    t("decay_all", o.decay_all, "decay biases and norms, too");
-    t("decay", o.decay,
+    t("decay_all", o.rules.decay_all, "decay biases and norms, too");
+    t("decay", o.rules.decay,
       "set the weight decay of the parameters of these names, such as 'wte*=0'; matrices and "
       "vectors name all of a kind",
       {.value = "PATTERN=X…", .newer = true});
-    t("lr_scale", o.lr_scale,
+    t("lr_scale", o.rules.lr_scale,
       "multiply the learning rate of the parameters of these names, such as 'wte*=0.5'",
       {.value = "PATTERN=X…", .newer = true});
-    t("optimizer_for", o.optimizer_for,
+    t("optimizer_for", o.rules.optimizer_for,
       "update the parameters of these names by another optimiser, such as 'wte*=adamw'",
       {.value = "PATTERN=NAME…", .lasting = Lasting::model, .newer = true});
     t("grad_clip", o.grad_clip, "largest norm of the gradient; 0 turns clipping off", {.least = 0});

@@ -14,7 +14,9 @@ namespace tapegrad::run {
 // Its section in config.json.
 inline constexpr std::string_view kTuningSection = "tuning";
 
-// The start of a run, and the weights that it trains.
+// The start of a run, and the weights that it trains. Of its adapters, these are the options as a
+// call gives them and config.json keeps them, null where nothing is said; nn::LoraOptions are what
+// they come to, by adapters(), and have a value for everything.
 struct TuningOptions {
   std::string started_from = {};               // the folder of a model; empty: new weights
   std::optional<std::string> checkpoint = {};  // of that folder

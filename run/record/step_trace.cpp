@@ -10,14 +10,13 @@ StepTrace::StepTrace(const TraceOptions& options,
                      std::span<const std::pair<std::string, Tensor>> names)
     : options_(options), names_(names) {}
 
-Report::Step StepTrace::run(const std::function<Report::Step()>& step) {
-  if (options_.profile.empty()) return step();
+void StepTrace::begin_step(std::optional<ProfiledPart>& part) {
+  if (options_.profile.empty()) return;
   if (made_ == kLeftOut) {
     profile_ = std::make_unique<Profile>(ProfileOptions{.timeline = true, .names = names_});
   }
   ++made_;
-  const ProfiledPart part("step");
-  return step();
+  part.emplace("step");
 }
 
 std::optional<std::string> StepTrace::write(bool at_end) {

@@ -61,7 +61,7 @@ T agreed(T value, Processes* processes) {
 std::optional<std::vector<StepTimes>> measure_steps(const Task& task,
                                                     const OptimizerOptions& options, double budget,
                                                     Processes* processes) {
-  const auto sync = optim::make_gradient_sync(task.params.parameters(), options.rules(), processes,
+  const auto sync = optim::make_gradient_sync(task.params.parameters(), options.rules, processes,
                                               options.comm_dtype);
   Updater updater(task, options, *sync, processes);
   Progress unused;
@@ -129,7 +129,7 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
   const NamedTensors& trained = task.params.parameters();
   const double bytes =
       2 * sizeof(float) * static_cast<double>(task.params.total_count()) +
-      optim::bytes_kept(trained, optim::make_groups(trained, options.optimizer.rules()));
+      optim::bytes_kept(trained, optim::make_groups(trained, options.optimizer.rules));
   costs.checkpoint = bytes / kDiskBytesPerSecond;
   const std::int64_t steps =
       agreed(steps_within(seconds_left(budget), costs, options.evaluation), processes);

@@ -49,7 +49,7 @@ class Trainer {
         tensors_(task.params.tensors()),
         steps_(options.optimizer.max_iters),
         learning_rate_(options.optimizer.learning_rates()),
-        sync_(optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules(),
+        sync_(optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules,
                                         processes_, options.optimizer.comm_dtype)),
         state_{task.params, *sync_, task.batches,
                task.dropout == nullptr ? no_dropout_ : *task.dropout, at_},
@@ -71,7 +71,7 @@ class Trainer {
     if (folder.resumes()) changes_ = allowed_changes(folder.config(config.format), config);
     if (leads_) saver_.check_disk(about_.memory ? about_.memory->optimizer : 0);
     header_ = header_lines(about_, options.optimizer, at_,
-                           options.optimizer.rules().plain()
+                           options.optimizer.rules.plain()
                                ? std::vector<std::string>()
                                : group_lines(task.params.parameters(), sync_->groups()),
                            options.evaluation.verbose);
@@ -158,8 +158,7 @@ class Trainer {
         task_.after_step(report_, /*made=*/at_.iteration > begin_);
       }
       if (ends || interrupted()) break;
-      const Report::Step made =
-          batches_.step([this] { return trace_.run([this] { return step(); }); });
+      const Report::Step made = batches_.step([this] { return step(); });
       report_.step(made);
       at_.seconds += made.times.total();
       print(trace_.write(false));
@@ -180,6 +179,8 @@ class Trainer {
 
   // An error says which step it is of.
   Report::Step step() {
+    std::optional<ProfiledPart> traced;
+    trace_.begin_step(traced);
     try {
       const bool looks = layers_ && layers_->due(at_.iteration);
       return updater_.step(learning_rate_(at_.iteration), at_, looks ? &*layers_ : nullptr);

@@ -47,15 +47,15 @@ void check_minutes(const CallOptions& call, const run::OptimizerOptions& optimiz
 
 // UsageError for an argument that is an option of an optimiser that the run does not have.
 void check_optimizer(const run::OptimizerOptions& o, const GivenOptions& given) {
-  const std::vector<optim::OptimizerId> used = o.rules().used();
-  for (const std::string_view name : names_of(o.optimizer)) {
+  const std::vector<optim::OptimizerId> used = o.rules.used();
+  for (const std::string_view name : names_of(o.rules.optimizer)) {
     const optim::OptimizerId id = optim::optimizer_named(name);
     if (std::count(used.begin(), used.end(), id) > 0) continue;
-    for (const std::string_view member : o.settings.options_of(id)) {
+    for (const std::string_view member : o.rules.settings.options_of(id)) {
       const std::string option = option_name(member);
       if (!given.has(option) || !given.file_of(option).empty()) continue;
       usage_error("{} is for --optimizer {}, and this run has {}", option, name,
-                  name_of_enum(o.optimizer));
+                  name_of_enum(o.rules.optimizer));
     }
   }
 }

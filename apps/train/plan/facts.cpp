@@ -51,7 +51,7 @@ run::StepOptions step_options(const Plan& o) {
                            .precision = o.optimizer.precision(),
                            .dropout = o.random.rng,
                            .tuning = o.tuning,
-                           .optimizer = o.optimizer.rules()};
+                           .optimizer = o.optimizer.rules};
   if (o.tuning.weights) {
     options.params = [&o] { return quantized_params(weight_plan(o), FirstAdapters::left_out); };
   }

@@ -35,7 +35,7 @@ run::ModelSettings given_settings(const run::FolderOptions& folder, const Opened
 }
 
 void check_patterns(const Options& o) {
-  const optim::GroupRules rules = o.optimizer.rules();
+  const optim::GroupRules rules = o.optimizer.rules;
   if (!o.tuning.lora_rank && o.tuning.freeze.empty() && rules.plain()) return;
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();

@@ -73,13 +73,15 @@ void take_own_width(Plan& plan, const GivenOptions& given) {
 }
 
 // How long it trains: by --epochs, --max-iters or --max-minutes, of which one replaces the others.
+// A run that is resumed has its steps.
 void take_length_of_run(Plan& plan, const GivenOptions& given) {
-  if (given.has("--epochs")) {
+  const bool resumes = plan.call.folder.resumes(), by_epochs = given.has("--epochs");
+  if (by_epochs) {
     plan.call.max_minutes.reset();
-    const bool free = !given.has("--batches") && !plan.call.folder.resumes();
-    if (free) plan.text.batches = run::BatchKind::epochs;
+    if (!given.has("--batches") && !resumes) plan.text.batches = run::BatchKind::epochs;
   }
-  if (given.has("--max-iters") || plan.call.max_minutes) plan.epochs.epochs.reset();
+  const bool by_time = plan.call.max_minutes || (resumes && !by_epochs);
+  if (given.has("--max-iters") || by_time) plan.epochs.epochs.reset();
 }
 
 // Batches of conversations are packed, whatever the preset has.
@@ -89,12 +91,12 @@ void take_chat(Plan& plan, const GivenOptions& given) {
   if (!given.has("--stride")) plan.text.stride.reset();
 }
 
-// The processes of --plan.
-void take_ranks(Plan& plan, const GivenOptions& given) {
+// The processes of --plan, which share the batches that were asked for.
+void take_ranks(Plan& plan, const Arguments& arguments) {
   const int ranks = static_cast<int>(plan.extras.ranks);
   const bool resumes = plan.call.folder.resumes();
-  plan.batches_of_ranks =
-      cli::batches_of_ranks(plan.optimizer.gradient_accumulation_steps, resumes, given, ranks);
+  plan.batches_of_ranks = cli::batches_of_ranks(
+      arguments.options.optimizer.gradient_accumulation_steps, resumes, arguments.given, ranks);
   cli::check_batches_of_ranks(plan.batches_of_ranks, resumes, plan.text.corpus, ranks);
 }
 
@@ -148,6 +150,8 @@ void take_room(Plan& plan, const Facts& facts) {
 Plan resolve(const Arguments& arguments, const Facts& facts) {
   const GivenOptions& given = arguments.given;
   Plan plan(arguments.options);
+  cli::resolve_shared<Options>(plan, arguments);
+  cli::resolve_dtype(plan.optimizer, facts.faster);
   plan.text = with_folders(arguments, facts.corpus_is_tokens);
   plan.models = facts.models;
   plan.is_chat = facts.is_chat;
@@ -163,11 +167,9 @@ Plan resolve(const Arguments& arguments, const Facts& facts) {
   if (facts.models.teacher) plan.teaching.teacher = facts.models.teacher_path;
   // A preset's decay of tables that the model does not have.
   if (plan.model.ngrams == 1 && !given.has("--decay")) {
-    std::erase(plan.optimizer.decay, kNgramDecay);
+    std::erase(plan.optimizer.rules.decay, kNgramDecay);
   }
-  if (plan.extras.plan) take_ranks(plan, given);
-  cli::resolve_shared<Options>(plan, arguments);
-  cli::resolve_dtype(plan.optimizer, facts.faster);
+  if (plan.extras.plan) take_ranks(plan, arguments);
   if (facts.text) take_text(plan, *facts.text);
   if (facts.base) plan.tuning.base = *facts.base;
   if (facts.teacher) plan.teaching.base = *facts.teacher;

@@ -62,7 +62,7 @@ Options gpt2_124m() {
   run::OptimizerOptions& a = o.optimizer;
   a.batch_size = 4, a.max_iters = 1000;
   a.learning_rate = 6e-4, a.min_lr = 6e-5, a.most_warmup = 50;
-  a.settings.set("beta2", 0.95);
+  a.rules.settings.set("beta2", 0.95);
   a.dtype = run::TrainDtype::automatic;
   o.evaluation.eval_iters = 5, o.evaluation.log_interval = 1;
   return o;
@@ -103,7 +103,7 @@ Options book_124m() {
   run::OptimizerOptions& a = o.optimizer;
   a.batch_size = 2;
   a.learning_rate = 5e-4, a.schedule = Kind::constant, a.most_warmup = 0;
-  a.settings.set("beta2", 0.999), a.decay_all = true, a.grad_clip = 0;
+  a.rules.settings.set("beta2", 0.999), a.rules.decay_all = true, a.grad_clip = 0;
   run::EvaluationOptions& e = o.evaluation;
   e.eval_interval = 5, e.eval_offset = 1, e.eval_iters = 1, e.log_interval = 1;
   e.checkpoint_interval = 45;
@@ -114,7 +114,7 @@ Options book_124m() {
 
 void set_muon(Options& o) {
   run::OptimizerOptions& a = o.optimizer;
-  a.optimizer = optim::optimizer_named("muon");
+  a.rules.optimizer = optim::optimizer_named("muon");
   a.learning_rate = fast_rate(o.model.n_embd);
   a.min_lr = 0;
 }
@@ -128,7 +128,7 @@ void set_fast_parts(Options& o) {
   m.qk_norm = m.residual_scalars = true;
   m.ngrams = 3;
   set_muon(o);
-  o.optimizer.decay = {kNgramDecay};
+  o.optimizer.rules.decay = {kNgramDecay};
 }
 
 void set_exportable_parts(Options& o) {

@@ -75,7 +75,7 @@ void print_groups(const Plan& o) {
   const NamedTensors parameters = params.parameters();
   std::string heading = "groups:";
   for (const std::string& line :
-       run::group_lines(parameters, optim::make_groups(parameters, o.optimizer.rules()))) {
+       run::group_lines(parameters, optim::make_groups(parameters, o.optimizer.rules))) {
     fmt::print("{:<10} {}\n", std::exchange(heading, ""), line);
   }
 }

@@ -16,7 +16,7 @@ void Options::validate() const {
   check(text.block_size <= model.block_size,
         "--block-size {} is more than the {} tokens that the model sees at once", text.block_size,
         model.block_size);
-  const std::vector<optim::OptimizerId> used = optimizer.rules().used();
+  const std::vector<optim::OptimizerId> used = optimizer.rules.used();
   check(std::count(used.begin(), used.end(), optim::optimizer_named("muon")) == 0 ||
             model.projects_apart() || model.n_head * model.channels_per_head() == model.n_embd,
         "--optimizer muon needs --separate-qkv with --head-size {}: heads are as wide as the model "

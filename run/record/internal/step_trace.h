@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,8 +19,8 @@ class StepTrace {
   // `names` name all parameters, frozen ones too, and must live as long as this.
   StepTrace(const TraceOptions& options, std::span<const std::pair<std::string, Tensor>> names);
 
-  // Runs a step, and traces it if it is one of those.
-  Report::Step run(const std::function<Report::Step()>& step);
+  // The time until `part` ends is a step, which is traced if it is one of those.
+  void begin_step(std::optional<ProfiledPart>& part);
   // Writes the trace once its steps are made, or, at the end of a run, those that were made: a
   // line for people then, as if there were none to write. An error is such a line, too: a trace is
   // not worth a run.

@@ -133,17 +133,17 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
 
 TEST_CASE("the weight decay changes with the schedule, also of one that is begun anew",
           "[optimizers]") {
-  tapegrad::run::OptimizerOptions o{.max_iters = 100, .weight_decay = 0.2};
+  tapegrad::run::OptimizerOptions o{.max_iters = 100, .rules = {.weight_decay = 0.2}};
   CHECK(o.decay_factor()(50) == 1);
   o.weight_decay_end = 0.05;
   CHECK(o.decay_factor()(0) == 1);
   CHECK(o.decay_factor()(50) == Approx(0.625));
   CHECK(o.decay_factor()(100) == Approx(0.25));
   CHECK(o.decay_factor()(200) == Approx(0.25));
-  o.weight_decay_end = 0, o.weight_decay = 0;
+  o.weight_decay_end = 0, o.rules.weight_decay = 0;
   CHECK_NOTHROW(o.validate());
   CHECK(o.decay_factor()(50) == 1);
-  o.weight_decay_end = 0.05, o.weight_decay = 0.2;
+  o.weight_decay_end = 0.05, o.rules.weight_decay = 0.2;
   o.schedule_begin = 60;
   CHECK(o.decay_factor()(60) == 1);
   CHECK(o.decay_factor()(80) == Approx(0.625));

@@ -240,6 +240,19 @@ TEST_CASE("a run that is resumed has its own dtype, and warms up anew if asked",
   CHECK(plan(false, true).warmup_iters == 5);
 }
 
+TEST_CASE("a run that is resumed has its steps, unless it is given epochs", "[resolve]") {
+  const auto plan = [](const Args& args) {
+    gpt::Arguments arguments = parsed_call(args).arguments;
+    arguments.options.call.folder = {.out_dir = "run", .init_from = run::kResume};
+    if (args.empty()) arguments.options.epochs.epochs = 10;  // of the run's config
+    return gpt::resolve(arguments, {});
+  };
+  CHECK_FALSE(plan({}).epochs.epochs);
+  CHECK_FALSE(plan({}).call.max_minutes);
+  CHECK(plan({"--epochs", "3"}).epochs.epochs == 3);
+  CHECK(plan({"--epochs", "3"}).text.batches == run::BatchKind::random);
+}
+
 TEST_CASE("each process has a batch of a step, unless their number is given", "[resolve]") {
   const auto batches = [](const Args& args) {
     gpt::Arguments arguments = parsed_call(args).arguments;

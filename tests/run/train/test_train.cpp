@@ -67,18 +67,16 @@ struct Lesson {
             }),
         .config = {.format = "lesson", .sections = {section}},
     };
-    optim::OptimizerSettings settings = run::OptimizerOptions::default_settings();
-    settings.set("momentum", 0.5);
-    std::vector<std::string> scales;
-    if (optimizer == "sgd") scales = {"*weight=0.5"};
+    optim::GroupRules rules = run::OptimizerOptions::default_rules();
+    rules.optimizer = optim::optimizer_named(optimizer);
+    rules.settings.set("momentum", 0.5);
+    if (optimizer == "sgd") rules.lr_scale = {"*weight=0.5"};
     const bool done = run::train(task, run_folder,
                                  {.optimizer = {.max_iters = max_iters,
                                                 .learning_rate = 0.1,
                                                 .schedule = optim::Schedule::Kind::constant,
                                                 .warmup_iters = 0,
-                                                .optimizer = optim::optimizer_named(optimizer),
-                                                .settings = settings,
-                                                .lr_scale = scales,
+                                                .rules = rules,
                                                 .check_finite = check_finite},
                                   .evaluation = {.eval_interval = 5, .log_interval = 10}});
     const auto w = line.weight.values<float>(), b = line.bias.values<float>();
