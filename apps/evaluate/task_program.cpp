@@ -113,13 +113,17 @@ Questions questions_of(const TaskOptions& options, const TaskCall& call, const s
   return questions;
 }
 
-// Of all that a model's answers depend on.
+// Of all that a model's answers depend on. Options count where they are not the default, so that
+// one which a later version adds leaves files of --per-item as they are.
 std::string fingerprint_of(const run::OpenedModel& model) {
   const data::Tokenizer& tokenizer = model.tokenizer;
   Fingerprint print;
   print.add(run::fingerprint_of(model.parts ? *model.parts : *model.weights));
+  const run::Section defaults = run::section_of("model", nn::DecoderConfig());
   for (const auto& [name, value] : run::section_of("model", model.config).values) {
-    print.add(fmt::format("{} {}\n", name, run::value_text(value)));
+    if (value != *defaults.find(name)) {
+      print.add(fmt::format("{} {}\n", name, run::value_text(value)));
+    }
   }
   print.add(fmt::format("{} {}\n", tokenizer.begin(), tokenizer.ends()));
   print.add(tokenizer.hf_json());

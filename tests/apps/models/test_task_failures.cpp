@@ -158,6 +158,22 @@ TEST_CASE("the fingerprint of --per-item covers the model's config", "[tasks]") 
   check_ended_well(run_program("evaluate", call));
 }
 
+TEST_CASE("an option that a version adds leaves the fingerprint of --per-item as it is",
+          "[tasks]") {
+  const TempFolder folder;
+  const auto model = testing::put_hf_model(folder);
+  const std::string file = folder / "kept.jsonl";
+  const Args call = {model,
+                     "--task",
+                     folder.put("animals.json", kAnimals),
+                     "--items",
+                     folder.put("items.jsonl", kAnimalItems),
+                     "--per-item",
+                     file};
+  check_ended_well(run_program("evaluate", call));
+  CHECK_THAT(TempFolder::get(file), ContainsSubstring(R"("fingerprint":"832470499854d448")"));
+}
+
 TEST_CASE("one task with several files of items has a name for each", "[tasks]") {
   const TaskFiles files;
   const std::string more = files.folder.put("more.jsonl", kAnimalItems);
