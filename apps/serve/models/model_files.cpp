@@ -68,9 +68,9 @@ std::string name_of_model(const std::filesystem::path& path) {
 }
 
 std::string stamp_of(const std::filesystem::path& path) {
-  std::string stamp = stamp_of_one(path);
   std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) return stamp;
+  if (!std::filesystem::is_directory(path, ignored)) return stamp_of_one(path);
+  std::string stamp = "folder;";  // whose own time changes with files that do not count
   try {
     for (const auto& inside : sorted_paths(path)) {
       if (!is_record(inside)) stamp += inside.filename().string() + stamp_of_one(inside);
