@@ -70,14 +70,22 @@ struct Server {
   }
 };
 
+constexpr auto kLongest = 60s;  // of what takes milliseconds
+
 template <class Condition>
 bool comes(const Condition& condition) {
-  const auto limit = std::chrono::steady_clock::now() + 120s;
+  const auto limit = std::chrono::steady_clock::now() + kLongest;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > limit) return false;
     std::this_thread::sleep_for(2ms);
   }
   return true;
+}
+
+template <class Value>
+Value awaited(std::future<Value> future) {
+  REQUIRE(future.wait_for(kLongest) == std::future_status::ready);
+  return future.get();
 }
 
 // Something that another thread waits for.
@@ -107,7 +115,7 @@ class HeldLoader {
           opened.wait();
         },
         [] { return true; });
-    inside->get_future().wait();
+    awaited(inside->get_future());
   }
   void open() { gate_.open(); }
 
@@ -118,18 +126,19 @@ class HeldLoader {
 // Holds an engine's thread.
 class HeldJob : public serve::Job {
  public:
-  HeldJob(std::promise<void>& inside, const Gate& gate) : inside_(inside), opened_(gate.opened()) {
+  HeldJob(std::shared_ptr<std::promise<void>> inside, const Gate& gate)
+      : inside_(std::move(inside)), opened_(gate.opened()) {
     pieces = 1;
   }
   void work(std::size_t) override {
-    inside_.set_value();
+    inside_->set_value();
     opened_.wait();
   }
   void finish() override {}
   void fail(const serve::Refusal&) override {}
 
  private:
-  std::promise<void>& inside_;
+  const std::shared_ptr<std::promise<void>> inside_;
   const std::shared_future<void> opened_;
 };
 
@@ -138,11 +147,11 @@ std::string left_requests() {
 }
 
 serve::Refusal refusal_of_load(serve::ModelsFolder& folder, const std::string& model) {
-  std::promise<serve::Refusal> refused;
+  const auto refused = std::make_shared<std::promise<serve::Refusal>>();
   folder.load(
-      model, [&](const auto&, const serve::Refusal& why) { refused.set_value(why); },
+      model, [refused](const auto&, const serve::Refusal& why) { refused->set_value(why); },
       [] { return true; });
-  return refused.get_future().get();
+  return awaited(refused->get_future());
 }
 
 }  // namespace
@@ -230,11 +239,8 @@ TEST_CASE("a request waits for room no longer than an answer may take", "[serve]
   options.bounds.max_time = 0s;
   const Log log;
   serve::ModelsFolder folder(options);
-  std::promise<serve::HeldModel> loaded;
-  folder.load(
-      "a", [&](serve::HeldModel model, const auto&) { loaded.set_value(std::move(model)); },
-      [] { return true; });
-  const serve::HeldModel held = loaded.get_future().get();
+  REQUIRE(refusal_of_load(folder, "a").message == "");
+  const serve::HeldModel held = folder.find("a").model;
   REQUIRE(held != nullptr);
   const serve::Refusal why = refusal_of_load(folder, "b");
   CHECK(why.status == 503);
@@ -268,11 +274,11 @@ TEST_CASE("a client that leaves frees its model", "[serve]") {
   const ManyModels models({"a", "b"});
   Server server(options_of(models, 3));
   serve::HeldModel held = server.hold("a");
-  std::promise<void> inside;
+  const auto inside = std::make_shared<std::promise<void>>();
   Gate gate;
   REQUIRE_FALSE(held->engine.submit(-1, std::make_unique<HeldJob>(inside, gate),
                                     std::chrono::steady_clock::now()));
-  inside.get_future().wait();
+  awaited(inside->get_future());
   {
     const Browser leaves = begun(server.port, request_for("a"));
     REQUIRE(comes([&] { return held->engine.state().waiting == 1; }));
@@ -352,14 +358,13 @@ TEST_CASE("an engine that fails interrupts the server, and tells it", "[serve]")
   run::OpenedModel opened = run::open_model(tiny_chat_model().path);
   serve::EnginePlan plan = serve::plan_engine(opened.config, {.cache_bytes = kMebi});
   plan.engine.renew = []() -> bool { fail("a planted fault"); };
-  std::promise<void> failed;
+  const auto failed = std::make_shared<std::promise<void>>(), unused = failed;
   serve::LoadedModel model(run::load_quantized(std::move(opened), run::kStored), "a", "models/a",
-                           plan, {}, [&] { failed.set_value(); });
-  std::promise<void> unused;
+                           plan, {}, [failed] { failed->set_value(); });
   Gate gate;
   REQUIRE_FALSE(model.ready().engine.submit(1, std::make_unique<HeldJob>(unused, gate),
                                             std::chrono::steady_clock::now()));
-  failed.get_future().wait();
+  awaited(failed->get_future());
   CHECK(interrupted());
   forget_interrupt();
   model.join();
