@@ -82,8 +82,7 @@ std::optional<Options> parse(const cli::Call& call) {
       {.value = "FOLDER"});
   cli("models_memory", o.models_memory,
       "memory for weights, keys and values of all models that are loaded, in MiB; the idle one "
-      "that "
-      "was used the longest ago makes room [three quarters of what is free]",
+      "that was used the longest ago makes room [three quarters of what is free]",
       {.least = 1});
   cli.group("Clients");
   cli("port", o.endpoints.listen.port, "where it listens; 0: any port that is free",

@@ -50,6 +50,11 @@ class ModelSet {
 };
 
 // The refusal of a name that no model has.
-Refusal no_model_to_describe();
+inline Refusal no_model_to_describe() {
+  return {.status = 404,
+          .message = "there is no model of that name here",
+          .param = "model",
+          .code = "model_not_found"};
+}
 
 }  // namespace tapegrad::serve
