@@ -82,8 +82,7 @@ std::optional<Options> parse(const cli::Call& call) {
       {.value = "FOLDER"});
   cli("models_memory", o.models_memory,
       "memory for weights, keys and values of all models that are loaded, in MiB; the idle one "
-      "that "
-      "was used the longest ago makes room [three quarters of what is free]",
+      "that was used the longest ago makes room [three quarters of what is free]",
       {.least = 1});
   cli.group("Clients");
   cli("port", o.endpoints.listen.port, "where it listens; 0: any port that is free",
@@ -251,15 +250,22 @@ int serve_folder(Options o) {
                               .bounds = o.bounds,
                               .served = o.served});
   serve::Endpoints endpoints(models, o.endpoints);
+  // An exception leaves no loader that still calls the endpoints.
+  const struct Stop {
+    serve::ModelsFolder& models;
+    ~Stop() { models.stop(); }
+  } stop{models};
   fmt::print("{}: {} models, {} MiB for those that are loaded\nserving: {} (Ctrl-C ends it)\n",
              o.models_dir, models.size(), models.memory() / kMebi, endpoints.listener().url());
   std::fflush(stdout);
   const auto wait = [&](const std::function<bool()>& ends) {
-    while (!ends()) std::this_thread::sleep_for(kLook);
+    while (!ends() && !models.broken()) std::this_thread::sleep_for(kLook);
+    endpoints.end();  // behind a failure, it has not
     models.stop();
   };
-  return serve::work_until_interrupted(
+  const int code = serve::work_until_interrupted(
       wait, endpoints, {.grace = std::chrono::seconds(o.grace), .with_stdin = o.end_with_stdin});
+  return models.broken() ? 1 : code;
 }
 
 int serve_model(Options o) {

@@ -1,7 +1,9 @@
 #include "tapegrad/apps/serve/endpoints.h"
 
 #include <algorithm>
+#include <charconv>
 #include <future>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -38,6 +40,30 @@ std::string shown_method(const std::string& method) {
   return std::ranges::find(kKnown, method) != std::end(kKnown) ? method : "-";
 }
 
+// What stands in an address, "My%20Model" → "My Model"; nothing if it is not in order, or has a
+// NUL.
+std::optional<std::string> decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = static_cast<unsigned char>(text[i]);
+    if (text[i] == '%') {
+      const std::string_view digits = text.substr(i + 1, 2);
+      const char* const end = digits.data() + digits.size();
+      if (digits.size() < 2 || std::from_chars(digits.data(), end, byte, 16).ptr != end) return {};
+      i += 2;
+    }
+    if (byte == 0) return {};
+    plain += static_cast<char>(byte);
+  }
+  return plain;
+}
+
+Json describe_named(ModelSet& models, std::string_view path) {
+  const auto name = decoded(path.substr(kModels.size()));
+  if (!name) throw Refused(no_model_to_describe());
+  return models.describe(*name);
+}
+
 }  // namespace
 
 const std::vector<Endpoints::Endpoint>& Endpoints::table() {
@@ -54,10 +80,7 @@ const std::vector<Endpoints::Endpoint>& Endpoints::table() {
       {.method = "GET",
        .path = "/v1/models",
        .list = [](ModelSet& models, std::string_view) { return models.list(); }},
-      {.method = "GET",
-       .path = kModels,
-       .list = [](ModelSet& models,
-                  std::string_view path) { return models.describe(path.substr(kModels.size())); }},
+      {.method = "GET", .path = kModels, .list = describe_named},
       {"GET", "/health", true,
        [](Self&, const Asks&) {
          return as_response({{"status", "ok"}});

@@ -76,6 +76,7 @@ class Endpoints : public http::Handler {
     HeldModel model = {};     // the job refers to it
     std::optional<http::Response> response = {};
     std::unique_ptr<Job> job = {};   // without a response
+    bool parked = false;             // it waits for its model; for the listener's thread
     std::atomic<bool> left = false;  // nobody waits for it
   };
   // A request that is to be read, or that the engine works on.
@@ -108,6 +109,7 @@ class Endpoints : public http::Handler {
   bool submit(Engine::Id id, const std::string& client, const std::shared_ptr<Read>& made);
   void wait_for_model(Engine::Id id, const std::shared_ptr<Read>& made);
   void read_again(Engine::Id id, const std::shared_ptr<Read>& made);
+  bool unpark(Read& made);
   void end_reading(Engine::Id id, Read& made);
   EngineState state() const;
   std::unique_ptr<Reply> reply_to(Engine::Id id);

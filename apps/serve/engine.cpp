@@ -252,6 +252,7 @@ void Engine::drop(Id id) {
   jobs_.erase(id);
   const std::lock_guard lock(mutex_);
   --unfinished_;
+  state_.cost = generation_.cost();  // who finds the engine idle finds all that it has done
 }
 
 void Engine::publish() {

@@ -144,18 +144,36 @@ void Endpoints::wait_for_model(Engine::Id id, const std::shared_ptr<Read>& made)
     made->response = queue_is_full(1).response();
     return end_reading(id, *made);
   }
+  made->parked = true;
   ++parked_;
   parked_bytes_ += made->body.size();
-  models_.load(wanted, [this, id, made](HeldModel model, const Refusal& why) {
-    if (!model) made->response = why.response();
-    made->model = std::move(model);
-    listener_.run([this, id, made] { read_again(id, made); });
-  });
+  const auto then = [this, id, made](HeldModel model, const Refusal& why) {
+    try {
+      if (!model) made->response = why.response();
+      made->model = std::move(model);
+      listener_.run([this, id, made] { read_again(id, made); });
+    } catch (...) {  // no memory for a word: the client waits until it leaves
+    }
+  };
+  try {
+    models_.load(wanted, then, [made] { return !made->left; });
+  } catch (const std::exception& error) {
+    unpark(*made);
+    made->response = told_refusal_of(error).response();
+    end_reading(id, *made);
+  }
+}
+
+// True if a request was waiting for its model, and counts as such no more.
+bool Endpoints::unpark(Read& made) {
+  if (!std::exchange(made.parked, false)) return false;
+  --parked_;
+  parked_bytes_ -= made.body.size();
+  return true;
 }
 
 void Endpoints::read_again(Engine::Id id, const std::shared_ptr<Read>& made) {
-  --parked_;
-  parked_bytes_ -= made->body.size();
+  if (!unpark(*made)) return;  // the client has left
   const auto pending = pending_.find(id);
   if (pending != pending_.end() && !made->response) {
     if (submit(id, pending->second.connection->client().to_string(), made)) return;

@@ -99,6 +99,10 @@ void Endpoints::ended(http::Connection* connection) {
   const Pending pending = take(pending_.find(id));
   pending.read->left = true;
   const auto drops = [id](const auto& lane) { return lane->cancel(id); };
+  if (unpark(*pending.read)) {
+    std::string().swap(pending.read->body);
+    --reading_;
+  }
   if (std::ranges::any_of(reading_threads_, drops)) --reading_;
   if (pending.model) pending.model->engine.cancel(id);
   log_.write(pending.visit, kClientLeft);

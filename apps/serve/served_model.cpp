@@ -1,9 +1,9 @@
 #include "tapegrad/apps/serve/served_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "tapegrad/apps/serve/text_job.h"
 #include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad::serve {
@@ -28,7 +28,6 @@ run::JsonMasks masks_of(const data::Tokenizer& tokenizer) {
 ServedModel served_model(const run::TextModel& model, std::vector<NamedModel> named,
                          std::int64_t context, run::JsonMasks& json_masks,
                          const ServedOptions& options) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
   auto chat = run::chat_template_or_chatml(model.settings, model.tokenizer);
   std::vector<data::Token> answer_ends;
   if (chat) {
@@ -38,7 +37,7 @@ ServedModel served_model(const run::TextModel& model, std::vector<NamedModel> na
   return {.model = model,
           .named = std::move(named),
           .context = context,
-          .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+          .created = seconds_since_1970(),
           .chat = std::move(chat),
           .answer_ends = std::move(answer_ends),
           .json_masks = json_masks,

@@ -152,7 +152,7 @@ const std::map<std::string, Names> kMayInclude = {
      {"base*", "nn*", "data*", "run/models/internal/call_mask.h", "apps/serve*"}},
     {"apps/serve/models",
      {"base*", "autograd/formats", "autograd/quantized", "autograd/tensor", "nn*", "run/folder",
-      "run/models", "run/options", "apps/serve*"}},
+      "run/models", "run/options", "apps/cli/run_main.h", "apps/serve*"}},
     {"apps/sweep", {"base*", "run/folder", "apps/cli", "apps/events", "apps/sweep"}},
     {"apps/tokenizer",
      {"base*", "data/corpus", "data/tokenize*", "run/corpus", "run/folder", "run/models",

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
 
@@ -18,12 +19,14 @@ EngineOptions named_options(EngineOptions options, const std::string& path) {
 }  // namespace
 
 LoadedModel::LoadedModel(run::TextModel model, const std::string& name, const std::string& path,
-                         const EnginePlan& plan, const ServedOptions& options)
+                         const EnginePlan& plan, const ServedOptions& options,
+                         std::function<void()> fails)
     : model_(std::move(model)),
       json_masks_(masks_of(model_.tokenizer)),
       served_(served_model(model_, {{name}}, plan.context, json_masks_, options)),
       engine_(model_.gpt, named_options(plan.engine, path)),
-      ready_{served_, engine_} {
+      ready_{served_, engine_},
+      fails_(std::move(fails)) {
   thread_.submit(0, name, 0, [this] { work(); });
 }
 
@@ -37,8 +40,10 @@ void LoadedModel::work() noexcept {
     engine_.run([this] { return ends_.load(); });
   } catch (const std::exception& error) {
     interrupt("an engine has failed");
+    fails_();
     print_error(
-        fmt::format("error: the engine of {} has failed: {}\n", served_.name(), error.what()));
+        fmt::format("error: {}\n", cli::printable(fmt::format("the engine of {} has failed: {}",
+                                                              served_.name(), error.what()))));
   }
 }
 

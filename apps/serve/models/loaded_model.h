@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "tapegrad/apps/serve/models/model_plan.h"
@@ -12,9 +13,10 @@ namespace tapegrad::serve {
 // A model in memory, and a thread for its engine.
 class LoadedModel {
  public:
-  // `path` is for messages. Error as of served_model().
+  // `path` is for messages. If the engine fails, the server is interrupted, and then `fails` called
+  // by its thread; it throws nothing. Error as of served_model().
   LoadedModel(run::TextModel model, const std::string& name, const std::string& path,
-              const EnginePlan& plan, const ServedOptions& options);
+              const EnginePlan& plan, const ServedOptions& options, std::function<void()> fails);
   // Calls end() and join().
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
@@ -33,6 +35,7 @@ class LoadedModel {
   const ServedModel served_;
   Engine engine_;
   const ReadyModel ready_;
+  const std::function<void()> fails_;
   std::atomic<bool> ends_ = false;
   WorkThread thread_{1, 0};
 };

@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
@@ -29,6 +31,24 @@ std::vector<std::filesystem::path> sorted_paths(const std::filesystem::path& fol
   return paths;
 }
 
+// True for MODEL-00002-of-00003.gguf and all further parts: the first one opens them.
+bool is_later_part(const std::filesystem::path& path) {
+  constexpr std::string_view kForm = "-00000-of-00000";
+  const std::string stem = path.stem().string();
+  if (path.extension() != ".gguf" || stem.size() < kForm.size()) return false;
+  const std::string end = stem.substr(stem.size() - kForm.size());
+  for (std::size_t i = 0; i < kForm.size(); ++i) {
+    const bool fits = kForm[i] == '0' ? end[i] >= '0' && end[i] <= '9' : end[i] == kForm[i];
+    if (!fits) return false;
+  }
+  return !end.starts_with("-00001-");
+}
+
+// Records of a run grow while it trains. No model is read from them.
+bool is_record(const std::filesystem::path& path) {
+  return path.extension() == ".jsonl" || path.extension() == ".log";
+}
+
 bool looks_like_model(const std::filesystem::path& path) {
   try {
     return run::is_model(path);
@@ -48,12 +68,12 @@ std::string name_of_model(const std::filesystem::path& path) {
 }
 
 std::string stamp_of(const std::filesystem::path& path) {
-  std::string stamp = stamp_of_one(path);
   std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) return stamp;
+  if (!std::filesystem::is_directory(path, ignored)) return stamp_of_one(path);
+  std::string stamp = "folder;";  // whose own time changes with files that do not count
   try {
     for (const auto& inside : sorted_paths(path)) {
-      stamp += inside.filename().string() + stamp_of_one(inside);
+      if (!is_record(inside)) stamp += inside.filename().string() + stamp_of_one(inside);
     }
   } catch (const Error&) {  // it has just gone
   }
@@ -76,7 +96,7 @@ void ModelFiles::read_again() {
 }
 
 void ModelFiles::take(const std::filesystem::path& path, bool is_first) {
-  if (path.filename().string().starts_with(".")) return;
+  if (path.filename().string().starts_with(".") || is_later_part(path)) return;
   const std::string name = name_of_model(path);
   const auto known = paths_.find(name);
   if (known != paths_.end() && known->second == path) return;
@@ -94,7 +114,8 @@ void ModelFiles::take(const std::filesystem::path& path, bool is_first) {
 
 void ModelFiles::pass_over(const std::filesystem::path& path, const std::string& why) {
   if (!passed_.insert(path).second) return;
-  print_error(fmt::format("note: --models-dir passes over {}, which {}\n", path.string(), why));
+  print_error(fmt::format("note: --models-dir passes over {}\n",
+                          cli::printable(fmt::format("{}, which {}", path.string(), why))));
 }
 
 }  // namespace tapegrad::serve

@@ -11,7 +11,7 @@ namespace tapegrad::serve {
 std::string name_of_model(const std::filesystem::path& path);
 
 // What a path has now: other text if a file there, or one in the folder there, is another one or
-// was written to. "" if there is nothing.
+// was written to; records of runs (.jsonl, .log) do not count. "" if there is nothing.
 std::string stamp_of(const std::filesystem::path& path);
 
 // The models that lie in a folder, by their names. What looks like no model is passed over, and

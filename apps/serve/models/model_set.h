@@ -26,14 +26,17 @@ class ModelSet {
     HeldModel model;        // null: it has to be loaded first
     std::string name = {};  // for load()
   };
-  // Called once: with the model, or with a null one and why there is none.
+  // Called once, unless nobody wants the model any more: with it, or with a null one and why there
+  // is none. Throws nothing.
   using Then = std::function<void(HeldModel model, const Refusal& why)>;
+  // False once nobody waits for the model any more. Throws nothing; any thread may ask.
+  using Wanted = std::function<bool()>;
 
   virtual ~ModelSet() = default;
   // The model for a request whose `model` is this, or which names none. Refused if there is none.
   virtual Found find(const std::optional<std::string>& name) = 0;
   // Calls `then` at once, or later from another thread.
-  virtual void load(const std::string& name, Then then) = 0;
+  virtual void load(const std::string& name, Then then, Wanted wanted) = 0;
 
   virtual Json list() = 0;  // GET /v1/models
   // GET /v1/models/NAME. Refused if there is no such model.
@@ -47,6 +50,11 @@ class ModelSet {
 };
 
 // The refusal of a name that no model has.
-Refusal no_model_to_describe();
+inline Refusal no_model_to_describe() {
+  return {.status = 404,
+          .message = "there is no model of that name here",
+          .param = "model",
+          .code = "model_not_found"};
+}
 
 }  // namespace tapegrad::serve

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/models/chat_template_of.h"
@@ -48,7 +49,8 @@ void ModelsFolder::read_folder() {
   try {
     files_.read_again();
   } catch (const Error& error) {
-    print_error(fmt::format("note: the folder of models is not read: {}\n", error.what()));
+    print_error(
+        fmt::format("note: the folder of models is not read: {}\n", cli::printable(error.what())));
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -92,7 +94,7 @@ HeldModel ModelsFolder::held(Entry& entry) {
   return {entry.loaded, &entry.loaded->ready()};
 }
 
-// Nothing if there is no such model. Refused if it cannot be loaded, and its files are the same.
+// Nothing if there is no such model. Refused if it has failed, and would fail again.
 std::optional<ModelSet::Found> ModelsFolder::found(const std::string& name) {
   std::filesystem::path path;
   {
@@ -108,7 +110,8 @@ std::optional<ModelSet::Found> ModelsFolder::found(const std::string& name) {
   const std::lock_guard lock(mutex_);
   const auto place = entries_.find(name);
   if (place == entries_.end()) return std::nullopt;
-  if (place->second.failed == stamp) throw Refused(place->second.why);
+  const Entry& entry = place->second;
+  if (entry.failed == stamp && Clock::now() < entry.refused_until) throw Refused(entry.why);
   return Found{nullptr, name};
 }
 

@@ -6,13 +6,6 @@
 
 namespace tapegrad::serve {
 
-Refusal no_model_to_describe() {
-  return {.status = 404,
-          .message = "there is no model of that name here",
-          .param = "model",
-          .code = "model_not_found"};
-}
-
 Json SingleModel::list() { return list_models(model_->served); }
 
 Json SingleModel::describe(std::string_view name) {

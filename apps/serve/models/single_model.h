@@ -13,7 +13,7 @@ class SingleModel : public ModelSet {
 
   // Whoever reads the request compares the name.
   Found find(const std::optional<std::string>&) override { return {model_}; }
-  void load(const std::string&, Then then) override { then(model_, {}); }
+  void load(const std::string&, Then then, Wanted) override { then(model_, {}); }
   Json list() override;
   Json describe(std::string_view name) override;
   bool reads_files() const override { return false; }

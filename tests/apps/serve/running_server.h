@@ -41,6 +41,13 @@ inline const TinyChatModel& tiny_chat_model() {
   return model;
 }
 
+// A number of a server's /metrics.
+inline double metric_of(int port, const std::string& name) {
+  const std::string text = get(port, "/metrics").body;
+  const std::size_t place = text.find("\n" + name + " ");
+  return place == text.npos ? -1 : std::stod(text.substr(place + name.size() + 2));
+}
+
 // `serve` with a model, at a port of its own.
 class RunningServer {
  public:
@@ -83,12 +90,7 @@ class RunningServer {
     FAIL("the stream has no end: " << reply.body);
     return {};
   }
-  // A number of /metrics.
-  double metric(const std::string& name) const {
-    const std::string text = get(port, "/metrics").body;
-    const std::size_t place = text.find("\n" + name + " ");
-    return place == text.npos ? -1 : std::stod(text.substr(place + name.size() + 2));
-  }
+  double metric(const std::string& name) const { return metric_of(port, name); }
   bool comes_to(const std::string& name, double value) const {
     for (int i = 0; i < 500; ++i) {
       if (metric(name) == value) return true;

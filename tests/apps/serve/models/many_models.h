@@ -88,15 +88,29 @@ inline std::string alone(const std::filesystem::path& model, int seed = 3, int m
                  model);
 }
 
+// A request whose answer is read later.
+inline Browser begun(int port, const Fields& body) {
+  const std::string text = body.dump();
+  Browser browser(port);
+  browser.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+      "Content-Type: application/json\r\nContent-Length: " +
+      std::to_string(text.size()) + "\r\n\r\n" + text);
+  return browser;
+}
+
 // What /v1/models tells of a model.
-inline Fields told_of(const RunningServer& server, const std::string& name) {
-  const Reply reply = get(server.port, "/v1/models/" + name);
+inline Fields told_of(int port, const std::string& name) {
+  const Reply reply = get(port, "/v1/models/" + name);
   INFO(reply.body);
   REQUIRE(reply.status == 200);
   return Fields::parse(reply.body);
 }
+inline std::string status_of(int port, const std::string& name) {
+  return told_of(port, name)["status"]["value"];
+}
 inline std::string status_of(const RunningServer& server, const std::string& name) {
-  return told_of(server, name)["status"]["value"];
+  return status_of(server.port, name);
 }
 inline Fields error_of(const Reply& reply, int status) {
   INFO(reply.head << "\n" << reply.body);
