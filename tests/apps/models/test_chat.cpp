@@ -152,7 +152,8 @@ TEST_CASE("answers of chat with speculative decoding are those without it", "[ch
   for (const Args& more : {Args{"--lookup", "6"}, Args{"--draft", model.string()}}) {
     const Result with = answers(more);
     CHECK(with.out == without.out);
-    CHECK_THAT(with.err, ContainsSubstring("proposed tokens accepted"));
+    const bool proposes = more[0] == "--draft" || how[0] == "--greedy";
+    if (proposes) CHECK_THAT(with.err, ContainsSubstring("proposed tokens accepted"));
   }
 }
 

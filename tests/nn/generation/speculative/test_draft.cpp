@@ -42,7 +42,7 @@ DraftedTexts drafted(const nn::Decoder& gpt, const GenerateOptions& options,
   Generation generation(gpt);
   std::vector<Generation::Id> ids;
   for (std::uint64_t i = 0; i < texts; ++i) {
-    ids.push_back(generation.add(Tokens(1 + 4 * i, 3), options, Rng(i)));
+    ids.push_back(generation.add(Tokens(2 + 4 * i, 3), options, Rng(i)));
   }
   DraftedTexts made;
   while (generation.step()) ++made.steps;

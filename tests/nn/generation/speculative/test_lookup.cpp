@@ -55,11 +55,13 @@ struct Text {
   std::int64_t arrives, leaves;  // steps
 };
 
+constexpr std::int64_t kArrivals = 150;  // steps in which texts arrive
+
 Text random_text(Rng& rng, std::uint64_t seed) {
   Text text{.prompt = {},
             .options = {.max_new_tokens = 1 + rng.randint(45), .logprobs = true},
             .seed = seed,
-            .arrives = rng.randint(20),
+            .arrives = rng.randint(kArrivals),
             .leaves = 1000};
   const std::int64_t period = 1 + rng.randint(6), length = 1 + rng.randint(20);
   for (std::int64_t i = 0; i < length; ++i) {
@@ -79,12 +81,13 @@ Text random_text(Rng& rng, std::uint64_t seed) {
   return text;
 }
 
-// All texts side by side, each from its step on.
+// All texts side by side, each from its step on: mostly one to five at once, since more propose
+// nothing.
 std::vector<Made> made_together(const nn::Decoder& gpt, const std::vector<Text>& texts) {
   Generation generation(gpt, {.max_sequences = std::ssize(texts)});
   std::vector<Made> made(texts.size());
   std::map<std::size_t, Generation::Id> running;
-  for (std::int64_t step = 0; step < 25 || !running.empty(); ++step) {
+  for (std::int64_t step = 0; step < kArrivals || !running.empty(); ++step) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       if (texts[i].arrives != step) continue;
       running[i] = generation.add(texts[i].prompt, texts[i].options, Rng(texts[i].seed));
