@@ -4,6 +4,8 @@
 #include <span>
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::optim {
 
 // How gradients travel between processes.
