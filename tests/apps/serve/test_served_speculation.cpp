@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "tapegrad/apps/serve/model_server.h"
-#include "tapegrad/tests/apps/serve/running_server.h"
+#include "tapegrad/tests/apps/serve/script_model.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/nn/models.h"
@@ -170,6 +170,24 @@ TEST_CASE("answers with speculative decoding are those without it, alone and in 
       }
     }
   }
+}
+
+TEST_CASE("a budget of reasoning ends it with speculative decoding, too", "[serve]") {
+  const ScriptModel model({{'>', {"so", " it", " is", "</think>", "Yes."}}}, "</think>");
+  const RunningServer plain({}, model.tiny.path);
+  const RunningServer drafted({"--draft", model.tiny.path}, model.tiny.path);
+  for (const int budget : {0, 1, 2, 3, 9}) {
+    const Ask ask = {"/v1/chat/completions",
+                     {{"messages", {{{"role", "user"}, {"content", "a"}}}},
+                      {"chat_template_kwargs", {{"start", "<think>"}}},
+                      {"temperature", 0},
+                      {"seed", 1},
+                      {"max_tokens", 20},
+                      {"thinking_budget", budget}}};
+    INFO(budget);
+    CHECK(said_by(ask, answer_of(drafted, ask)) == said_by(ask, answer_of(plain, ask)));
+  }
+  CHECK(drafted.metric("tapegrad_accepted_tokens_total") > 0);
 }
 
 TEST_CASE("the memory for keys and values has room for those of the draft", "[serve]") {
