@@ -26,8 +26,7 @@ std::string folded(std::string_view text) {
 // Only what the options' own help does not say.
 const std::vector<FieldWord>& all_field_words() {
   static const std::vector<FieldWord> list = {
-      {{"quantize", "quantized", "quantization", "dequantize", "4-bit", "8-bit", "int4",
-        "GPTQ"},
+      {{"quantize", "quantized", "quantization", "dequantize", "4-bit", "8-bit", "int4", "GPTQ"},
        "Quantised weights: 4 to 8 bits for each number, in memory or in a GGUF file.",
        {"--weights", "export --dtype", "--cache"}},
       {{"QLoRA"},
