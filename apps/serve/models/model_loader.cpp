@@ -156,13 +156,14 @@ void ModelsFolder::wait_for_room(const std::string& name, Outcome outcome) {
   entry.planned = std::move(outcome.stamp);
   entry.needs = outcome.bytes;
   const auto limit = Clock::now() - options_.bounds.max_time;
-  const auto late = std::ranges::stable_partition(
-      entry.waiting, [&](const Waiting& one) { return one.since >= limit; });
-  const std::vector<Waiting> refused(std::make_move_iterator(late.begin()),
-                                     std::make_move_iterator(late.end()));
-  entry.waiting.erase(late.begin(), late.end());
+  std::vector<Waiting>& waiting = entry.waiting;
+  const auto late = std::stable_partition(waiting.begin(), waiting.end(),
+                                          [&](const Waiting& one) { return one.since >= limit; });
+  const std::vector<Waiting> refused(std::make_move_iterator(late),
+                                     std::make_move_iterator(waiting.end()));
+  waiting.erase(late, waiting.end());
   const Refusal why = no_room(name, outcome.bytes, memory_ - busy_bytes());
-  const bool is_wanted = !entry.waiting.empty();
+  const bool is_wanted = !waiting.empty();
   lock.unlock();
   for (const Waiting& one : refused) one.then(nullptr, why);
   if (!is_wanted) return;
