@@ -42,11 +42,12 @@ void run_linear(Inputs in, Precision precision, Tensor& y) {
        precision);
 }
 
-// dy·W, with dy (rows, out): the gradient of x.
+// dy·W, with dy (rows, out): the gradient of x. In 8 bits, it is a matmul of its own, whose scales
+// are those of W's rows (multiply_back).
 Tensor gradient_of_x(const Tensor& dy, const Tensor& weight, Precision precision) {
   if (precision != Precision::int8) return matmul(dy, weight, {.precision = precision});
   return apply(
-      "linear_backward", {dy, weight},
+      "matmul", {dy, weight},
       [](Inputs in, Saved& saved) {
         saved.keep(saved.needs(1) ? in[0] : Tensor());
         saved.keep(saved.needs(0) ? in[1] : Tensor());
