@@ -112,7 +112,8 @@ std::vector<std::string> said_by(const Ask& ask, const std::string& answer) {
   for (std::size_t end; (end = answer.find("\n\n", at)) != answer.npos; at = end + 2) {
     const std::string event = answer.substr(at + 6, end - at - 6);
     if (event == "[DONE]") break;
-    for (const Fields& choice : Fields::parse(event)["choices"]) {
+    const Fields whole = Fields::parse(event);
+    for (const Fields& choice : whole["choices"]) {
       std::string& text = said.at(choice["index"]);
       text += choice.value("text", "");
       const Fields delta = choice.value("delta", Fields::object());
