@@ -186,9 +186,6 @@ void multiply(const Gemm<T>& g) {
   }
 }
 
-}  // namespace
-
-namespace {
 bool onednn_has(dnnl::cpu_isa needed) {
   static const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   return (isa & static_cast<unsigned>(needed)) == static_cast<unsigned>(needed);
@@ -197,6 +194,7 @@ bool onednn_has(dnnl::cpu_isa needed) {
 bool onednn_adds_int8_exactly() {
   return onednn_has(dnnl::cpu_isa::avx512_core_vnni) || onednn_has(dnnl::cpu_isa::avx2_vnni);
 }
+
 }  // namespace
 
 Bf16Instructions onednn_bf16() {

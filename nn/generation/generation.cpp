@@ -38,6 +38,19 @@ void check_bias(const GenerateOptions& options, std::int64_t vocab_size) {
 
 }  // namespace
 
+GenerationCost& GenerationCost::operator+=(const GenerationCost& more) {
+  prompt_tokens += more.prompt_tokens;
+  tokens += more.tokens;
+  reused_tokens += more.reused_tokens;
+  prefill_seconds += more.prefill_seconds;
+  seconds += more.seconds;
+  passes += more.passes;
+  pass_seconds += more.pass_seconds;
+  proposed_tokens += more.proposed_tokens;
+  accepted_tokens += more.accepted_tokens;
+  return *this;
+}
+
 std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params) {
   std::vector<std::span<const std::byte>> memory;
   const std::string ngrams = std::string(decoder_names(model.config).ngrams) + ".";

@@ -41,6 +41,8 @@ struct GenerationCost {
   std::int64_t passes = 0;  // over the newest tokens of all texts together
   double pass_seconds = 0;  // of these alone
   std::int64_t proposed_tokens = 0, accepted_tokens = 0;  // by speculative decoding
+
+  GenerationCost& operator+=(const GenerationCost& more);
 };
 // The quantised matrices that a pass reads: all but an embedding, of which it reads rows, unless it
 // is the head, too. None of a model that is not quantised.
@@ -72,7 +74,7 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType typ
 // shared.
 //
 // A draft (GenerateOptions::draft) has keys and values of its own, for no more positions than those
-// of its texts.
+// of its texts. With Context::shift, it has as many as it can see.
 //
 // Memory follows the tokens that there are: keys and values lie in pages, which sequences share
 // (CachedPage in cached_page.h). All the same, add() sets the positions aside that a text may

@@ -39,7 +39,7 @@ template <class T>
 const Multiplier<T>* onednn();
 
 // A product of 8 bits by products of floats, whose sums of so many small whole numbers are exact.
-// For processors without instructions for it: as fast as f32, and the same bits.
+// For processors without instructions for it: no faster than f32, and the same bits.
 void multiply_by_floats(const Gemm<std::int8_t>& g);
 
 // The instructions that oneDNN has for bf16 on this processor.
