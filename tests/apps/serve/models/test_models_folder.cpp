@@ -197,3 +197,19 @@ TEST_CASE("options that make no sense for a folder of models are refused", "[ser
            models.path / "a.gguf");
   check_refused({"--models-dir", folder}, "would both be called 'a'");
 }
+
+TEST_CASE("--lookup proposes for each model of a folder, and /metrics counts that", "[serve]") {
+  const ManyModels models({"a", "b"});
+  const FolderServer server(models.path, {"--lookup", "8"});
+  double before = 0;
+  for (const char* name : {"a", "b"}) {
+    server.ask_for("/v1/completions", {{"model", name},
+                                       {"prompt", "the cat the cat the cat"},
+                                       {"temperature", 0},
+                                       {"max_tokens", 100},
+                                       {"ignore_eos", true}});
+    const double proposed = server.metric("tapegrad_proposed_tokens_total");
+    CHECK(proposed > before);
+    before = proposed;
+  }
+}
