@@ -20,7 +20,7 @@ namespace tapegrad {
 // rows. With beta = 0 the old contents of C are ignored, NaN included; k = 0 gives zeros. T is
 // float, double or bf16. A product of bf16 has a C of floats, alpha 1 and beta 0 or 1, and needs
 // has_bf16_instructions(). Libraries multiply std::int8_t, too, for int8_rows.h: C has whole
-// numbers, which are exact, alpha is 1, beta 0, and A is not transposed.
+// numbers, which are exact, alpha is 1 and beta 0.
 //
 // Our threads share out large products (partition.cpp). The result does not depend on the number of
 // threads. Which library multiplies is decided in choose.cpp; set_gemm_library() overrules it. A

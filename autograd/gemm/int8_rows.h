@@ -14,7 +14,7 @@ namespace tapegrad {
 //
 // This is for training in int8, after Wortsman et al., "Stable and low-precision training for
 // large-scale vision-language models", 2023 (SwitchBack): products with a weight, forward and with
-// respect to x, are of 8 bits; the weight's gradient, whose sums are as long as the batch, is not.
+// respect to x. The gradient of the weight has sums along the other dimension: int8_columns.h.
 // In place of a second copy of the weight, rounded along the other dimension, the scales of its
 // rows go into dy before that is rounded. So backward multiplies by the same numbers as forward.
 //

@@ -26,21 +26,15 @@ Product some_rows_of(const Product& p) {
 constexpr std::size_t kTries = 7;
 constexpr double kSeconds = 0.5;
 
-double rate_in(const Product& p, Precision precision) {
+}  // namespace
+
+double product_rate(const Product& p, Precision precision) {
   TimedGemm product(shape_of(p));
   std::vector<double> seconds;
   for (double all = 0; seconds.size() < kTries && all < kSeconds; all += seconds.back()) {
     seconds.push_back(product.seconds(precision));
   }
   return shape_of(p).flops() / median(std::move(seconds));
-}
-
-}  // namespace
-
-double product_rate(const Product& p, Precision precision) {
-  const auto rate = [&](Precision one) { return rate_in(p, one); };
-  if (precision != Precision::int8) return rate(precision);
-  return 3 / (2 / rate(Precision::int8) + 1 / rate(Precision::bf16));
 }
 
 Precision faster_precision(const Product& p, Bf16Instructions instructions) {
@@ -64,10 +58,8 @@ std::string describe_precision(Precision precision, const Product& product,
     const std::string multiplied =
         has_int8_instructions() ? "by " + by
                                 : fmt::format("but {}: multiplied as f32, which is no faster", by);
-    return fmt::format(
-        "int8 in the products of linear layers, {}; bf16 in those of weights' gradients and of the "
-        "head",
-        multiplied);
+    return fmt::format("int8 in the products of linear layers, {}; bf16 in those of the head",
+                       multiplied);
   }
   const std::string by = gemm_description(Precision::bf16);
   const std::string_view where = "bf16 in the products of linear layers";

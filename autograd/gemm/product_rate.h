@@ -15,8 +15,8 @@ struct Product {
   int64_t rows, columns, depth;
 };
 
-// Operations per second of this product, the median of several tries. In int8: of the three
-// products of a step, two of 8 bits and the weight's gradient in bf16.
+// Operations per second of this product, the median of several tries, with the rounding of
+// operands.
 double product_rate(const Product& product, Precision precision = Precision::full);
 
 // The precision that is faster for this product with these instructions, by a table that was

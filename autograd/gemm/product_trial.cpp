@@ -187,20 +187,23 @@ namespace {
 // kernels that add up in 16 bits or in floats.
 class Int8Product {
  public:
-  Int8Product(const Shape& shape, bool tb)
-      : g_{.tb = tb,
+  Int8Product(const Shape& shape, bool ta, bool tb)
+      : g_{.ta = ta,
+           .tb = tb,
            .m = shape.m,
            .n = shape.n,
            .k = shape.k,
-           .lda = shape.k + kGap,
+           .lda = (ta ? shape.m : shape.k) + kGap,
            .ldb = (tb ? shape.k : shape.n) + kGap,
            .ldc = shape.n + kGap},
-        a_(size(g_.m * g_.lda), kBetween),
+        a_(size((ta ? g_.k : g_.m) * g_.lda), kBetween),
         b_(size((tb ? g_.n : g_.k) * g_.ldb), kBetween),
         c_(size(g_.m * g_.ldc), kBetween),
         sums_(c_) {
     for (std::int64_t l = 0; l < g_.k; ++l) {
-      for (std::int64_t i = 0; i < g_.m; ++i) a_[size(i * g_.lda + l)] = number(i, l);
+      for (std::int64_t i = 0; i < g_.m; ++i) {
+        a_[size(ta ? l * g_.lda + i : i * g_.lda + l)] = number(i, l);
+      }
       for (std::int64_t j = 0; j < g_.n; ++j) {
         b_[size(tb ? j * g_.ldb + l : l * g_.ldb + j)] = number(j, l);
       }
@@ -239,10 +242,10 @@ template <>
 std::string trial(const Multiplier<std::int8_t>& by) {
   constexpr Shape kOdd{20, 67, 1301};  // 1301·127² is odd, and above 2^24: no float
   for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[2], kShapes[3], kOdd}) {
-    for (const bool tb : {false, true}) {
-      if (Int8Product(shape, tb).right(by.multiply)) continue;
-      return fmt::format("{}×{}×{}{} of 8 bits", shape.m, shape.n, shape.k,
-                         tb ? " (B transposed)" : "");
+    for (const auto& [ta, tb] : {std::pair{false, false}, {false, true}, {true, false}}) {
+      if (Int8Product(shape, ta, tb).right(by.multiply)) continue;
+      return fmt::format("{}×{}×{}{}{} of 8 bits", shape.m, shape.n, shape.k,
+                         ta ? " (A transposed)" : "", tb ? " (B transposed)" : "");
     }
   }
   return "";

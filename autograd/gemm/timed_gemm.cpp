@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "tapegrad/autograd/gemm/int8_columns.h"
 #include "tapegrad/autograd/gemm/int8_rows.h"
 #include "tapegrad/autograd/gemm/internal/library.h"
 #include "tapegrad/base/random.h"
@@ -75,10 +76,14 @@ Gemm<T> TimedGemm::product(const std::vector<T>& a, const std::vector<T>& b) {
           .ldc = s.n};
 }
 
-// x·Wᵀ, or dy·W if the shape's B is not transposed.
+// What the shape is in a linear layer: dyᵀ·x, x·Wᵀ or dy·W.
 double TimedGemm::seconds_in_int8() {
   const auto& [ta, tb, m, n, k, precision] = shape_;
   const auto begin = Clock::now();
+  if (ta) {
+    multiply_columns({a_.data(), k, m}, {b_.data(), k, n}, c_.data());
+    return since(begin);
+  }
   const Int8Rows w(b_.data(), tb ? n : k, tb ? k : n, tb ? k : n);
   tb ? multiply(Int8Rows(a_.data(), m, k, k), w, c_.data(), n, false)
      : multiply_back(a_.data(), m, w, c_.data());

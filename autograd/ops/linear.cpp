@@ -1,5 +1,6 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/gemm/int8_columns.h"
 #include "tapegrad/autograd/gemm/int8_rows.h"
 #include "tapegrad/autograd/internal/batch_invariant.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
@@ -15,6 +16,8 @@ Int8Rows rounded_rows(const Tensor& x) {
   const std::int64_t columns = x.dim(-1);
   return {x.data<float>(), x.shape().with(-1, 1).numel(), columns, columns};
 }
+
+Int8Columns rounded_columns(const Tensor& x) { return {x.data<float>(), x.dim(0), x.dim(1)}; }
 
 template <class T>
 void run_linear(Inputs in, Precision precision, Tensor& y) {
@@ -42,6 +45,8 @@ void run_linear(Inputs in, Precision precision, Tensor& y) {
        precision);
 }
 
+Tensor gradient_of_w(const Tensor& dy, const Tensor& x, Precision precision);
+
 // dy·W, with dy (rows, out): the gradient of x. In 8 bits, it is a matmul of its own, whose scales
 // are those of W's rows (multiply_back).
 Tensor gradient_of_x(const Tensor& dy, const Tensor& weight, Precision precision) {
@@ -59,9 +64,30 @@ Tensor gradient_of_x(const Tensor& dy, const Tensor& weight, Precision precision
       [](const Tensor& g, const Saved& saved, const Needs& needs) -> Grads {
         Grads grads(2);
         if (needs[0]) grads[0] = linear(g, {saved[1], Precision::int8});
-        if (needs[1]) {
-          grads[1] = matmul(saved[0], g, {.transpose_a = true, .precision = Precision::bf16});
-        }
+        if (needs[1]) grads[1] = gradient_of_w(saved[0], g, Precision::int8);
+        return grads;
+      });
+}
+
+// dyᵀ·x, with dy (rows, out) and x (rows, in): the gradient of W. In 8 bits, it is a matmul of its
+// own, whose scales are those of columns (multiply_columns).
+Tensor gradient_of_w(const Tensor& dy, const Tensor& x, Precision precision) {
+  if (precision != Precision::int8) {
+    return matmul(dy, x, {.transpose_a = true, .precision = precision});
+  }
+  return apply(
+      "matmul", {dy, x},
+      [](Inputs in, Saved& saved) {
+        saved.keep(saved.needs(1) ? in[0] : Tensor());
+        saved.keep(saved.needs(0) ? in[1] : Tensor());
+        Tensor dw = Tensor::empty({in[0].dim(1), in[1].dim(1)});
+        multiply_columns(rounded_columns(in[0]), rounded_columns(in[1]), dw.mutable_data<float>());
+        return dw;
+      },
+      [](const Tensor& g, const Saved& saved, const Needs& needs) -> Grads {
+        Grads grads(2);
+        if (needs[0]) grads[0] = linear(saved[1], {g, Precision::int8});
+        if (needs[1]) grads[1] = gradient_of_x(saved[0], g, Precision::int8);
         return grads;
       });
 }
@@ -96,9 +122,7 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
         Grads grads(3);
         if (needs[0]) grads[0] = reshape(gradient_of_x(rows, saved[1], precision), shape);
         if (needs[1]) {
-          const Tensor x_rows = reshape(saved[0], {rows.dim(0), in});
-          grads[1] =
-              matmul(rows, x_rows, {.transpose_a = true, .precision = at_least_bf16(precision)});
+          grads[1] = gradient_of_w(rows, reshape(saved[0], {rows.dim(0), in}), precision);
         }
         if (needs[2]) grads[2] = sum(rows, {0});
         return grads;
