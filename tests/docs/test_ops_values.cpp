@@ -252,6 +252,7 @@ const std::map<std::string, int> kOnPurpose = {
 const std::set<std::string> kWithoutCase = {"F.adaptive_max_pool1d",
                                             "F.adaptive_max_pool2d",
                                             "F.conv_transpose1d",
+                                            "F.cross_entropy, weight, label_smoothing",
                                             "F.gumbel_softmax",
                                             "F.interpolate, scale_factor",
                                             "Tensor.backward",

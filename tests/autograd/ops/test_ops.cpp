@@ -229,6 +229,31 @@ TEST_CASE("cross entropy leaves out ignored targets and refuses impossible ones"
   CHECK(all_finite(slope(extreme, [](auto& v) { return cross_entropy(v, ids({1})); })));
 }
 
+TEST_CASE("cross entropy with options has the plain one's bits where they are the defaults",
+          "[ops]") {
+  const Tensor x = Tensor::from<float>({0.1F, 0.7F, -0.3F, 2.5F, 0.2F, 1.1F}, {2, 3});
+  CHECK(same_bits(cross_entropy(x, ids({2, 0}), 0),
+                  cross_entropy(x, ids({2, 0}), CrossEntropyOptions{.ignore_index = 0})));
+  const CrossEntropyOptions smooth{.label_smoothing = 0.1};
+  // All ignored, as in the plain one.
+  CHECK(std::isnan(cross_entropy(x, ids({-100, -100}), smooth).item()));
+  CHECK(list(slope(x, [&](auto& v) {
+          return cross_entropy(v, ids({-100, -100}), smooth);
+        })) == List(6, 0.0));
+  CHECK_THROWS_WITH(cross_entropy(x, ids({0, 3}), smooth),
+                    "[cross_entropy] target 3 at position 1 is outside [0, 3)");
+  CHECK_THROWS_WITH(cross_entropy(x, ids({0}), smooth),
+                    "[cross_entropy] targets (1) do not fit logits (2, 3)");
+  CHECK_THROWS_WITH(cross_entropy(x, ids({0, 1}), {.weight = Tensor::ones({2})}),
+                    "[cross_entropy] weight (2) does not fit 3 classes");
+  for (const double wrong : {-0.1, 1.5, kNaN}) {
+    CHECK_THROWS_WITH(cross_entropy(x, ids({0, 1}), {.label_smoothing = wrong}),
+                      ContainsSubstring("[cross_entropy] label_smoothing must be"));
+  }
+  CHECK_THROWS_WITH(cross_entropy(x, ids({0, 1}), {.reduction = Reduction::batchmean}),
+                    ContainsSubstring("[cross_entropy] there is no batchmean"));
+}
+
 TEST_CASE("layer_norm of a constant row is 0 with finite gradients", "[ops]") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const Tensor x = Tensor::full({2, 5}, 1234.5, dtype);

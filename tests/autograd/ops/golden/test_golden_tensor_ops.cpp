@@ -82,12 +82,26 @@ const TensorOps& margin_losses() {
   const auto nll = [](const NllLossOptions& options) {
     return [=](Inputs x) { return nll_loss(x[0], int_tensor({0, 4, 2, 2}, {4}), options); };
   };
+  const auto entropy = [](const CrossEntropyOptions& options) {
+    return [=](Inputs x) { return cross_entropy(x[0], int_tensor({0, 4, 2, 2}, {4}), options); };
+  };
   const Tensor weight = Tensor::from<double>({0.5, 2, 1, 3, 0.25}, {5});
   static const TensorOps table = {
       {"nll_loss", nll({})},
       {"nll_loss(none)", nll({.reduction = none})},
       {"nll_loss(weight,ignore=2)", nll({.weight = weight, .ignore_index = 2})},
       {"nll_loss(weight,sum)", nll({.weight = weight, .reduction = Reduction::sum})},
+      {"cross_entropy(weight,ignore=2)", entropy({.weight = weight, .ignore_index = 2})},
+      {"cross_entropy(sum)", entropy({.reduction = Reduction::sum})},
+      {"cross_entropy(smoothing=0.1)", entropy({.label_smoothing = 0.1})},
+      {"cross_entropy(smoothing=0.1,ignore=2)",
+       entropy({.ignore_index = 2, .label_smoothing = 0.1})},
+      {"cross_entropy(smoothing=0.3,weight,ignore=2)",
+       entropy({.weight = weight, .ignore_index = 2, .label_smoothing = 0.3})},
+      {"cross_entropy(smoothing=0.3,weight,none)",
+       entropy({.weight = weight, .label_smoothing = 0.3, .reduction = none})},
+      {"cross_entropy(smoothing=1,weight,sum)",
+       entropy({.weight = weight, .label_smoothing = 1, .reduction = Reduction::sum})},
       {"hinge_embedding_loss", [=](Inputs x) { return hinge_embedding_loss(x[0], signs(x)); }},
       {"hinge_embedding_loss(0.5,none)",
        [=](Inputs x) { return hinge_embedding_loss(x[0], signs(x), 0.5, none); }},
