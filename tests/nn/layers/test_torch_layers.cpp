@@ -153,29 +153,6 @@ TEST_CASE("a state_dict of PyTorch's layers gives its outputs and gradients",
   }
 }
 
-TEST_CASE("xavier_uniform and xavier_normal draw PyTorch's bits", "[torch_layers][golden]") {
-  const std::map<std::string, nn::Init> inits = {
-      {"xavier_uniform", nn::xavier_uniform()},
-      {"xavier_uniform_gain", nn::xavier_uniform(5.0 / 3)},
-      {"xavier_normal", nn::xavier_normal()},
-      {"xavier_normal_gain", nn::xavier_normal(5.0 / 3)}};
-  for (const auto& [name, init] : inits) {
-    for (const DType dtype : {DType::f32, DType::f64}) {
-      Given facts = facts_of(name, dtype);
-      Rng rng(123);
-      for (const char* key : {"matrix", "filters"}) {
-        INFO(name << ' ' << name_of(dtype) << ' ' << key);
-        const Tensor t = Tensor::zeros(facts.at(key).shape(), dtype);
-        nn::refill(t, init, rng);
-        CHECK(same_bits(t, facts.at(key)));
-      }
-    }
-  }
-  Rng rng(1);
-  CHECK_THROWS_WITH(nn::refill(Tensor::zeros({3}), nn::xavier_normal(), rng),
-                    ContainsSubstring("[xavier_normal] the fans of a parameter (3) are unknown"));
-}
-
 TEST_CASE("bags of embeddings name what does not fit", "[torch_layers]") {
   const Tensor w = Tensor::ones({3, 2}), five = ids({0, 1, 2, 1, 0});
   const auto fails = [&](const EmbeddingBagOptions& options, const std::string& text) {
