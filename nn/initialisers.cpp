@@ -38,21 +38,36 @@ double kaiming_std(std::string_view name, const Shape& shape, const KaimingOptio
          std::sqrt(options.mode == FanMode::fan_in ? fans.in : fans.out);
 }
 
-// Orthonormal rows that span, one after the other, what the rows (n, m) span, n <= m, each on its
-// row's side: Qᵀ in the QR decomposition of the transpose whose R has a positive diagonal. By
-// Gram–Schmidt, twice, which is as orthogonal as rounding permits (Giraud et al., "The loss of
-// orthogonality in the Gram–Schmidt orthogonalization process", 2005).
-Tensor orthonormal_rows(const Tensor& rows) {
-  Tensor q = rows.to(DType::f64).clone();
-  for (std::int64_t i = 0; i < q.dim(0); ++i) {
-    const Tensor before = q.rows(0, i);
-    Tensor row = q.rows(i, i + 1);
+// Makes rows orthonormal, one after the other, by Gram–Schmidt. Twice is as orthogonal as rounding
+// permits (Giraud et al., "The loss of orthogonality in the Gram–Schmidt orthogonalization
+// process", 2005).
+void orthonormalise_each(const Tensor& rows) {
+  for (std::int64_t i = 0; i < rows.dim(0); ++i) {
+    const Tensor before = rows.rows(0, i);
+    Tensor row = rows.rows(i, i + 1);
     for (int pass = 0; i > 0 && pass < 2; ++pass) {
-      const Tensor row_vector = row.view({q.dim(1)});
-      assign(row, row - matmul(matmul(before, row_vector), before));
+      assign(row, row - matmul(matmul(row, before, {.transpose_b = true}), before));
     }
     const double length = norm(row).item();
     if (length > 0) assign(row, row / length);
+  }
+}
+
+// Orthonormal rows that span, one after the other, what the rows (n, m) span, n <= m, each on its
+// row's side: Qᵀ in the QR decomposition of the transpose whose R has a positive diagonal. Most of
+// the work are products of blocks of rows with all before.
+Tensor orthonormal_rows(const Tensor& rows) {
+  constexpr std::int64_t kBlock = 32;
+  const Tensor q = rows.to(DType::f64).clone();
+  for (std::int64_t begin = 0; begin < q.dim(0); begin += kBlock) {
+    const Tensor before = q.rows(0, begin);
+    Tensor block = q.rows(begin, std::min(begin + kBlock, q.dim(0)));
+    for (int pass = 0; pass < 2; ++pass) {
+      if (begin > 0) {
+        assign(block, block - matmul(matmul(block, before, {.transpose_b = true}), before));
+      }
+      orthonormalise_each(block);
+    }
   }
   return q;
 }
