@@ -10,6 +10,7 @@
 #include "tapegrad/nn/layers.h"
 #include "tapegrad/nn/layers/embedding_bag_layer.h"
 #include "tapegrad/nn/layers/image_layers.h"
+#include "tapegrad/nn/layers/recurrent.h"
 #include "tapegrad/nn/layers/sequential.h"
 #include "tapegrad/nn/layers/torch_attention.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -74,6 +75,24 @@ const std::map<std::string, LayerRun>& torch_layers() {
       {"bag_max", bag(BagMode::max)},
       {"bag_max_padded", bag(BagMode::max, 6)},
       {"bag_last_offset", bag(BagMode::mean, {}, true)},
+      {"gru_cell",
+       [](const nn::Params& p, const Given& in) {
+         return nn::GRUCell(p, 4, 3)(in.at("input"), in.at("hx"));
+       }},
+      {"gru_cell_plain",
+       [](const nn::Params& p, const Given& in) {
+         return nn::GRUCell(p, 4, 3, false)(in.at("input"));
+       }},
+      {"lstm_cell",
+       [](const nn::Params& p, const Given& in) {
+         const auto state = nn::LSTMCell(p, 4, 3)(in.at("input"), {in.at("h"), in.at("c")});
+         return concat({state.h, state.c}, -1);
+       }},
+      {"lstm_cell_plain",
+       [](const nn::Params& p, const Given& in) {
+         const auto state = nn::LSTMCell(p, 4, 3, false)(in.at("input"));
+         return concat({state.h, state.c}, -1);
+       }},
       {"attention", attention_of(3, {})},
       {"attention_plain", attention_of(2, {.bias = false})},
       {"attention_across", attention_of(2, {}, true)},
