@@ -179,6 +179,16 @@ TEST_CASE("rows that are gathered several times add up their gradients", "[ops]"
   CHECK_THROWS_WITH(gather_rows(w, Tensor::zeros({2})),
                     ContainsSubstring("must be i32 or i64, not f32"));
   CHECK_THROWS_WITH(embedding(vector({1}), ids({0})), ContainsSubstring("[embedding] the weight"));
+  // A row of padding keeps its values and gets no gradient, not even a NaN.
+  const Tensor ones = Tensor::ones({4, 2}, DType::f64);
+  for (const std::int64_t padding : {1, -3}) {
+    CHECK(list(embedding(ones, ids({1, 0}), padding)) == List(4, 1.0));
+    CHECK(list(slope(ones, [=](auto& x) {
+            return embedding(x, ids({1, 3, 1}), padding) * vector({NAN, 1, NAN}).view({3, 1});
+          })) == List{0, 0, 0, 0, 0, 0, 1, 1});
+  }
+  CHECK_THROWS_WITH(embedding(w, ids({1}), 4), "[embedding] padding_idx 4 is outside the 4 rows");
+  CHECK_THROWS_WITH(embedding(w, ids({1}), -5), "[embedding] padding_idx -5 is outside the 4 rows");
   CHECK_THROWS_WITH(gather(w, ids({0, 0, 2, 0}), 1),
                     ContainsSubstring("[gather] index 2 at position 2 is outside [0, 2)"));
 }

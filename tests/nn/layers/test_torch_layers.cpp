@@ -75,6 +75,14 @@ const std::map<std::string, LayerRun>& torch_layers() {
       {"bag_max", bag(BagMode::max)},
       {"bag_max_padded", bag(BagMode::max, 6)},
       {"bag_last_offset", bag(BagMode::mean, {}, true)},
+      {"embedding_padded",
+       [](const nn::Params& p, const Given& in) {
+         return nn::Embedding(p, 7, 5, 3)(in.at("input"));
+       }},
+      {"embedding_padded_last",
+       [](const nn::Params& p, const Given& in) {
+         return nn::Embedding(p, 7, 5, -1)(in.at("input"));
+       }},
       {"gru_cell",
        [](const nn::Params& p, const Given& in) {
          return nn::GRUCell(p, 4, 3)(in.at("input"), in.at("hx"));
@@ -195,6 +203,8 @@ TEST_CASE("bags of embeddings name what does not fit", "[torch_layers]") {
   Rng rng(1);
   CHECK_THROWS_WITH(nn::EmbeddingBag(nn::Params(rng), 3, 2, BagMode::sum, -4),
                     ContainsSubstring("[EmbeddingBag] padding_idx -4"));
+  CHECK_THROWS_WITH(nn::Embedding(nn::Params(rng), 3, 2, 3),
+                    ContainsSubstring("[Embedding] padding_idx 3 is outside the 3 rows"));
   for (const BagMode mode : {BagMode::sum, BagMode::mean, BagMode::max}) {
     CHECK(list(embedding_bag(w, ids({}), {.mode = mode, .offsets = ids({0, 0})})) ==
           std::vector<double>(4, 0.0));
