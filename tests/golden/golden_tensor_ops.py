@@ -63,6 +63,8 @@ OPS = {
     "index_add(1)": (lambda x, s: x.index_add(1, IDS, s), [[numbers(2, 3, 2), numbers(2, 4, 2, seed=2)]]),
     "masked_select": (lambda x: x.masked_select(x > 0), [[numbers(3, 4)]]),
     "masked_select(row)": (lambda x: x.masked_select(torch.tensor([True, False, True])), [[numbers(2, 1)]]),
+    **{f"pad({mode},{n})": (lambda x, mode=mode, n=n: F.pad(x, [2, 1, 0, 2, 1, 1][:2 * n], mode), [[numbers(*[2, 2, 3, 4, 5][:n + 2])]])
+       for mode in ("reflect", "replicate", "circular") for n in (1, 2, 3)},
     "nll_loss": (lambda x: F.nll_loss(x, CLASSES), [[numbers(4, 5)]]),
     "nll_loss(none)": (lambda x: F.nll_loss(x, CLASSES, reduction="none"), [[numbers(4, 5)]]),
     "nll_loss(weight,ignore=2)": (lambda x: F.nll_loss(x, CLASSES, weights(x), ignore_index=2), [[numbers(4, 5)]]),

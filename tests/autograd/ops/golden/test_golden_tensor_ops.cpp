@@ -74,6 +74,26 @@ const TensorOps& tensor_ops() {
   return table;
 }
 
+// pad(mode,n) pads the last n dimensions.
+const TensorOps& pads() {
+  static const TensorOps table = [] {
+    TensorOps ops;
+    const std::vector<std::int64_t> pairs = {2, 1, 0, 2, 1, 1};
+    for (const auto& [name, mode] :
+         {std::pair("reflect", PadMode::reflect), std::pair("replicate", PadMode::replicate),
+          std::pair("circular", PadMode::circular)}) {
+      for (int n = 1; n <= 3; ++n) {
+        const std::vector<std::int64_t> padding(pairs.begin(), pairs.begin() + 2 * n);
+        ops[fmt::format("pad({},{})", name, n)] = [=, mode = mode](Inputs x) {
+          return pad(x[0], padding, mode);
+        };
+      }
+    }
+    return ops;
+  }();
+  return table;
+}
+
 const TensorOps& margin_losses() {
   using enum Reduction;
   const auto signs = [](Inputs x) {
@@ -143,7 +163,9 @@ TEST_CASE("rounding, products, norms, places and margins agree with PyTorch",
       CHECK(difference(line, expected, near, near) == "");
       continue;
     }
-    const TensorOps& table = tensor_ops().count(op) > 0 ? tensor_ops() : margin_losses();
+    const TensorOps& table = tensor_ops().count(op) > 0 ? tensor_ops()
+                             : pads().count(op) > 0     ? pads()
+                                                        : margin_losses();
     REQUIRE(table.count(op) == 1);
     ++checked[op];
     std::vector<Tensor> inputs;
@@ -160,7 +182,7 @@ TEST_CASE("rounding, products, norms, places and margins agree with PyTorch",
       CHECK(difference(grads[i], tensors.at("grad" + std::to_string(i)), near, near) == "");
     }
   }
-  CHECK(checked.size() == tensor_ops().size() + margin_losses().size());
+  CHECK(checked.size() == tensor_ops().size() + pads().size() + margin_losses().size());
 }
 
 TEST_CASE("rounding goes to even, and signs tell zeros from others", "[tensor_ops]") {
@@ -221,6 +243,15 @@ TEST_CASE("ops of places, products and margins name what does not fit", "[tensor
                     ContainsSubstring("[index_add] id 2 at position 0 is outside the 2 rows"));
   CHECK_THROWS_WITH(masked_select(a, b),
                     ContainsSubstring("[masked_select] the mask must be bool or u8"));
+  CHECK_THROWS_WITH(pad(a, {1}, PadMode::reflect), ContainsSubstring("[pad] 1 numbers"));
+  CHECK_THROWS_WITH(pad(b, {1, 1, 1, 1}, PadMode::reflect), ContainsSubstring("[pad] 4 numbers"));
+  CHECK_THROWS_WITH(pad(a, {0, -1}, PadMode::replicate), ContainsSubstring("not (0, -1)"));
+  CHECK_THROWS_WITH(pad(a, {3, 0}, PadMode::reflect),
+                    "[pad] reflect by 3 needs at least 4 elements in the dimension, not 3");
+  CHECK_THROWS_WITH(pad(a, {0, 4}, PadMode::circular), ContainsSubstring("circular by 4 needs"));
+  CHECK_THROWS_WITH(pad(Tensor::zeros({2, 0}), {1, 0}, PadMode::replicate),
+                    ContainsSubstring("replicate by 1 needs at least 1 elements"));
+  CHECK_THROWS_WITH(pad(a, {INT64_MAX, 1}, PadMode::reflect), ContainsSubstring("is too long"));
   CHECK_THROWS_WITH(nll_loss(a, int_tensor({0, 3}, {2})),
                     ContainsSubstring("[nll_loss] target 3 at position 1 is outside [0, 3)"));
   CHECK_THROWS_WITH(nll_loss(a, two, {.weight = two}),
