@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <string_view>
+
+#include "tapegrad/base/internal/number_rules.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -11,20 +12,6 @@ namespace {
 template <class T>
 std::span<T> elements(Tensor& t) {
   return {t.mutable_data<T>(), static_cast<std::size_t>(t.numel())};
-}
-
-// U(−bound, bound).
-void draw_uniform(Tensor& t, Rng& rng, double bound) {
-  dispatch(t.dtype(), [&](auto zero) { rng.uniform(elements<decltype(zero)>(t), -bound, bound); });
-}
-
-// √(2/(fan_in + fan_out)).
-double xavier_std(std::string_view name, const Shape& shape) {
-  check(shape.rank() >= 2, "[{}] the fans of a parameter {} are unknown: it must be (out, in, …)",
-        name, shape);
-  std::int64_t fans = shape[0] + shape[1];
-  for (int i = 2; i < shape.rank(); ++i) fans *= shape[i];
-  return std::sqrt(2.0 / static_cast<double>(fans));
 }
 
 Init constant(double value) {
@@ -42,23 +29,26 @@ Init normal(double mean, double std) {
   };
 }
 
+Init uniform(double low, double high) {
+  check_numbers("uniform", {{"low", low, kAnyNumber}, {"high", high, at_least(low)}});
+  return [=](Tensor& t, Rng& rng) {
+    dispatch(t.dtype(), [&](auto zero) { rng.uniform(elements<decltype(zero)>(t), low, high); });
+  };
+}
+
 Init kaiming_uniform(std::int64_t fan_in) {
-  return [=](Tensor& t, Rng& rng) {
-    const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
-    draw_uniform(t, rng, bound);
-  };
+  const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
+  return uniform(-bound, bound);
 }
 
-// In the order of PyTorch's roundings.
-Init xavier_uniform(double gain) {
+Init zero_row(const Init& init, std::optional<std::int64_t> row) {
+  if (!row) return init;
   return [=](Tensor& t, Rng& rng) {
-    draw_uniform(t, rng, std::sqrt(3.0) * (gain * xavier_std("xavier_uniform", t.shape())));
-  };
-}
-
-Init xavier_normal(double gain) {
-  return [=](Tensor& t, Rng& rng) {
-    normal(0, gain * xavier_std("xavier_normal", t.shape()))(t, rng);
+    init(t, rng);
+    dispatch(t.dtype(), [&](auto zero) {
+      const std::int64_t channels = t.dim(1);
+      std::fill_n(t.mutable_data<decltype(zero)>() + *row * channels, channels, zero);
+    });
   };
 }
 

@@ -1,11 +1,15 @@
 #include "tapegrad/nn/layers.h"
 
+#include "tapegrad/autograd/ops/internal/ids.h"
 #include "tapegrad/autograd/quantized/internal/quantized_products.h"
 
 namespace tapegrad::nn {
 
-Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels)
-    : weight(p.weight("weight", {rows, channels}, normal(0, 1))) {}
+Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels,
+                     std::optional<std::int64_t> padding)
+    : weight(p.weight("weight", {rows, channels},
+                      zero_row(normal(0, 1), padding_row("Embedding", padding, rows)))),
+      padding_idx(padding) {}
 
 Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias)
     : weight(p.weight("weight", {out, in}, kaiming_uniform(in))) {

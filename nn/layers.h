@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tapegrad/autograd/ops.h"
@@ -15,13 +16,16 @@ namespace tapegrad::nn {
 // A forward that takes an Rng drops out with it; null means evaluation. A layer made without
 // arguments is absent: its weight is undefined, and it must not be called.
 
-// Rows of weight (V, C): ids (…) → (…, C). Initialised N(0, 1), as nn.Embedding.
+// Rows of weight (V, C): ids (…) → (…, C). Initialised N(0, 1), as nn.Embedding. The row of
+// padding_idx, which counts from the end if negative, is initialised to 0 and gets no gradient.
 struct Embedding {
   Weight weight;
+  std::optional<std::int64_t> padding_idx;
   Embedding() = default;
-  Embedding(const Params& p, std::int64_t rows, std::int64_t channels);
+  Embedding(const Params& p, std::int64_t rows, std::int64_t channels,
+            std::optional<std::int64_t> padding_idx = {});
   bool exists() const { return weight.exists(); }
-  Tensor operator()(const Tensor& ids) const { return embedding(weight, ids); }
+  Tensor operator()(const Tensor& ids) const { return embedding(weight, ids, padding_idx); }
 };
 
 // y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear. The store may want an adapter

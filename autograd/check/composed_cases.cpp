@@ -82,6 +82,8 @@ void add_places(Cases& cases) {
       {"embedding_bag, weighted", {{4, 3}, {4}}, normal, [](In x) { return embedding_bag(x[0], ids({3, 1, 3, 3}), {.mode = BagMode::sum, .offsets = ids({0, 3}), .per_sample_weights = x[1]}); }},
       {"embedding_bag, max", {{4, 3}}, spread, [](In x) { return embedding_bag(x[0], ids({3, 1, 0, 2}), {.mode = BagMode::max, .offsets = ids({0, 0, 3})}); }},
       {"embedding_bag, none", {{4, 3}}, normal, [](In x) { return embedding_bag(x[0], ids({}, {2, 0}), {.mode = BagMode::max}); }},
+      {"pad(reflect)", {{3, 4}}, normal, [](In x) { return pad(x[0], {3, 1, 0, 2}, PadMode::reflect); }},
+      {"pad(replicate), of nothing", {{0, 2}}, normal, [](In x) { return pad(x[0], {1, 1}, PadMode::replicate); }},
       {"masked_select", {{3, 4}}, normal, [](In x) { return masked_select(x[0], Tensor::from<std::uint8_t>({1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1}, {3, 4})); }},
       {"masked_select", {{3, 1}}, normal, [](In x) { return masked_select(x[0], Tensor::from<std::uint8_t>({1, 0, 1}, {3})); }},
       {"masked_select, none", {{3}}, normal, [](In x) { return masked_select(x[0], Tensor::zeros({3}, DType::u8)); }},

@@ -65,6 +65,13 @@ void add_losses(Cases& cases) {
       {"cross_entropy(ignore)", {{4, 5}}, normal,
        [](In x) { return cross_entropy(x[0], ids({0, -1, 2, -1}), -1); }},
       {"cross_entropy", {{5}}, normal, [](In x) { return cross_entropy(x[0], ids({3}, {})); }},
+      {"cross_entropy(weight, ignore, smoothing)", {{2, 2, 3}}, normal,
+       [](In x) {
+         return cross_entropy(x[0], ids({0, -1, 2, 1}, {2, 2}), {.weight = Tensor::from({0.5, 2.0, 1.0}, {3}),
+                                                         .ignore_index = -1, .label_smoothing = 0.2});
+       }},
+      {"cross_entropy(smoothing, none)", {{5}}, normal,
+       [](In x) { return cross_entropy(x[0], ids({3}, {}), {.label_smoothing = 0.1, .reduction = Reduction::none}); }},
       {"linear_cross_entropy", {{4, 3}, {5, 3}}, normal,
        [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4, 2, 2})); }},
       {"linear_cross_entropy(ignore)", {{2, 2, 3}, {5, 3}}, normal,

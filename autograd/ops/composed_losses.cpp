@@ -43,6 +43,46 @@ void check_signs(std::string_view op, const Tensor& target, const Shape& losses)
   }
 }
 
+// Targets of classes, each with the weight of its class. Ignored targets have class 0 and weight 0.
+struct WeightedTargets {
+  Tensor ids, ignored;
+  Tensor weights;  // f64
+};
+
+// `weight` (V) may be undefined, which means ones.
+WeightedTargets weighted_targets(std::string_view op, const Tensor& targets, std::int64_t classes,
+                                 const Tensor& weight, std::int32_t ignore_index) {
+  check_untracked(op, "weight", weight);
+  check(!weight.defined() || weight.shape() == Shape{classes},
+        "[{}] weight {} does not fit {} classes", op, weight.defined() ? weight.shape() : Shape(),
+        classes);
+  const Targets known = checked_targets(op, targets, classes, ignore_index);
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> ignored;
+  std::vector<double> weights;
+  for (const std::int32_t id : known.ids.values<std::int32_t>()) {
+    const bool ignore = id == ignore_index;
+    ids.push_back(ignore ? 0 : id);
+    ignored.push_back(ignore);
+    weights.push_back(ignore ? 0 : weight.defined() ? weight.at(id) : 1);
+  }
+  const Shape& shape = targets.shape();
+  return {Tensor::from(ids, shape), Tensor::from(ignored, shape), Tensor::from(weights, shape)};
+}
+
+// −weight·log_probs[target], 0 where the target is ignored.
+Tensor target_losses(const Tensor& log_probs, const WeightedTargets& t) {
+  const Tensor picked = gather(log_probs, t.ids, -1);
+  return masked_fill(-picked, t.ignored, 0) * t.weights.to(log_probs.dtype());
+}
+
+// The mean divides by the sum of the weights.
+Tensor reduced_by_weight(std::string_view op, const Tensor& losses, const WeightedTargets& t,
+                         Reduction reduction) {
+  if (reduction != Reduction::mean) return reduced_loss(op, losses, reduction);
+  return sum(losses) / sum(t.weights).item();
+}
+
 // max(0, z), with a derivative of 0 at 0 and, unlike relu, at NaN.
 Tensor above_margin(const Tensor& z) { return where(z > 0, z, relu(z.detach())); }
 
@@ -72,30 +112,33 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOpt
   check(log_probs.rank() >= 1 && targets.shape() == log_probs.shape().without(-1),
         "[nll_loss] targets {} do not fit log-probabilities {}", targets.shape(),
         log_probs.shape());
-  const std::int64_t classes = log_probs.dim(-1);
+  const WeightedTargets t = weighted_targets("nll_loss", targets, log_probs.dim(-1), options.weight,
+                                             options.ignore_index);
+  return reduced_by_weight("nll_loss", target_losses(log_probs, t), t, options.reduction);
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
+                     const CrossEntropyOptions& options) {
+  const double smoothing = options.label_smoothing;
+  check_numbers("cross_entropy", {{"label_smoothing", smoothing, from_to(0, 1)}});
   const Tensor& weight = options.weight;
-  check_untracked("nll_loss", "weight", weight);
-  check(!weight.defined() || weight.shape() == Shape{classes},
-        "[nll_loss] weight {} does not fit {} classes", weight.defined() ? weight.shape() : Shape(),
-        classes);
-  const Targets known = checked_targets("nll_loss", targets, classes, options.ignore_index);
-  std::vector<std::int32_t> ids;
-  std::vector<std::uint8_t> ignored;
-  std::vector<double> factors;
-  for (const std::int32_t id : known.ids.values<std::int32_t>()) {
-    const bool ignore = id == options.ignore_index;
-    ids.push_back(ignore ? 0 : id);
-    ignored.push_back(ignore);
-    factors.push_back(ignore ? 0 : weight.defined() ? weight.at(id) : 1);
+  if (!weight.defined() && smoothing == 0 && options.reduction == Reduction::mean) {
+    return cross_entropy(logits, targets, options.ignore_index);
   }
-  const Shape& shape = targets.shape();
-  const Tensor factor = Tensor::from(factors, shape);
-  const Tensor picked = gather(log_probs, Tensor::from(ids, shape), -1);
-  const Tensor losses =
-      masked_fill(-picked, Tensor::from(ignored, shape), 0) * factor.to(log_probs.dtype());
-  if (options.reduction != Reduction::mean)
-    return reduced_loss("nll_loss", losses, options.reduction);
-  return sum(losses) / sum(factor).item();
+  check(logits.rank() >= 1 && targets.shape() == logits.shape().without(-1),
+        "[cross_entropy] targets {} do not fit logits {}", targets.shape(), logits.shape());
+  const std::int64_t classes = logits.dim(-1);
+  const WeightedTargets t =
+      weighted_targets("cross_entropy", targets, classes, weight, options.ignore_index);
+  const Tensor log_probs = log_softmax(logits);
+  Tensor losses = target_losses(log_probs, t);
+  if (smoothing > 0) {
+    const Tensor of_classes =
+        weight.defined() ? log_probs * weight.to(log_probs.dtype()) : log_probs;
+    const Tensor of_all = masked_fill(-sum(of_classes, {-1}), t.ignored, 0);
+    losses = losses * (1 - smoothing) + of_all * (smoothing / static_cast<double>(classes));
+  }
+  return reduced_by_weight("cross_entropy", losses, t, options.reduction);
 }
 
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin,

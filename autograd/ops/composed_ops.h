@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tapegrad/autograd/ops.h"
 
@@ -26,6 +27,15 @@ Tensor hardtanh(const Tensor& x, double low = -1, double high = 1);
 // (x + 3)/6, limited to [0, 1] (Courbariaux et al., "BinaryConnect", 2015, with another slope). The
 // derivative at −3, 3 and NaN is 0.
 Tensor hardsigmoid(const Tensor& x);
+
+// What stands beside the elements of a dimension …, a, b, c: reflect gives …, c, b, a, b, c, b, a,
+// …, replicate a, a, a, b, c, c, c, and circular b, c, a, b, c, a, b.
+enum class PadMode { reflect, replicate, circular };
+// x with more elements at the ends of its dimensions: F.pad of other modes than constant zeros,
+// which pad() of movement_ops.h adds. The padding is a pair (before, after) of the last dimension,
+// then one of the last but one, and so on. Error for less than 0, and if reflect adds as many as
+// there are or circular more.
+Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, PadMode mode);
 
 // x / max(‖x‖, eps), with the norms of order p along dim.
 Tensor normalize(const Tensor& x, double p = 2, int dim = 1, double eps = 1e-12);

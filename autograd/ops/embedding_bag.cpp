@@ -49,10 +49,8 @@ std::vector<std::int64_t> bag_bounds(const Tensor& ids, const Tensor& offsets, b
 }
 
 Bags bags_of(const Tensor& ids, std::int64_t rows, const EmbeddingBagOptions& options) {
-  std::int64_t padding = options.padding_idx.value_or(rows);
-  check(!options.padding_idx || (padding >= -rows && padding < rows),
-        "[embedding_bag] padding_idx {} is outside the {} rows", padding, rows);
-  if (padding < 0) padding += rows;
+  const std::int64_t padding =
+      padding_row("embedding_bag", options.padding_idx, rows).value_or(rows);
   const std::vector<std::int64_t> bounds =
       bag_bounds(ids, options.offsets, options.include_last_offset);
   const Tensor given = ids_as_i32("embedding_bag", "ids", ids);

@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <optional>
+
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/gemm/int8_columns.h"
@@ -5,6 +8,7 @@
 #include "tapegrad/autograd/internal/batch_invariant.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/internal/ids.h"
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/quantized/internal/quantized_products.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
@@ -129,13 +133,17 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
       });
 }
 
-Tensor embedding(const Weight& weight, const Tensor& ids) {
+Tensor embedding(const Weight& weight, const Tensor& ids, std::optional<std::int64_t> padding_idx) {
   if (weight.quantized != nullptr) {
     const ProfiledOp profiled("embedding", false);  // rows() is no op
     return weight.quantized->rows(ids);
   }
   check(weight.rank() == 2, "[embedding] the weight must be (V, C), not {}", weight.shape());
-  return gather_rows(weight, ids);
+  const Tensor rows = gather_rows(weight, ids);
+  const auto padding = padding_row("embedding", padding_idx, weight.dim(0));
+  if (!padding) return rows;
+  const Tensor padded = eq(ids, static_cast<double>(*padding));
+  return where(reshape(padded, ids.shape().inserted(ids.rank(), 1)), rows.detach(), rows);
 }
 
 }  // namespace tapegrad

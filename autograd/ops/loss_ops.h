@@ -29,6 +29,20 @@ struct BinaryLossOptions {
   Tensor pos_weight = {};  // with logits only: a factor of −t·log p, broadcasts
   Reduction reduction = Reduction::mean;
 };
+
+struct CrossEntropyOptions {
+  Tensor weight = {};  // (V), of the classes; Error if a live tape tracks it
+  std::int32_t ignore_index = -100;
+  double label_smoothing = 0;             // from 0 to 1, else Error
+  Reduction reduction = Reduction::mean;  // the mean divides by the sum of the targets' weights
+};
+// With p = softmax(logits) and s = label_smoothing (Szegedy et al., "Rethinking the Inception
+// Architecture", 2016, section 7): −(1 − s)·weight[target]·log p[target] − s/V·Σᵥ weight[v]·log
+// p[v], 0 where the target is ignored. Memory, unless the options have their defaults: log p. Error
+// for Reduction::batchmean.
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
+                     const CrossEntropyOptions& options);
+
 // −t·log p − (1 − t)·log(1 − p) for probabilities p and targets t of one shape. As in PyTorch, the
 // logarithms are −100 at least, and p·(1 − p) in the gradient 1e-12 at least. Error on a p or t
 // outside [0, 1].

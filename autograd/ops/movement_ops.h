@@ -5,6 +5,7 @@
 // and indices are i32 or i64.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tapegrad/autograd/tensor/tensor.h"
@@ -36,8 +37,10 @@ Tensor index(const Tensor& x, const std::vector<Tensor>& ids);
 // Rows x[ids[i]] of x (N, …), for ids of any shape → (ids…, …). Repeated ids accumulate their
 // gradients. Error on an id outside [0, N) with the id and its position.
 Tensor gather_rows(const Tensor& x, const Tensor& ids);
-// gather_rows of a weight (V, C): ids (B, T) → (B, T, C).
-Tensor embedding(const Weight& weight, const Tensor& ids);
+// gather_rows of a weight (V, C): ids (B, T) → (B, T, C). The row padding_idx, which counts from
+// the end if negative, gets no gradient. Error if there is no such row.
+Tensor embedding(const Weight& weight, const Tensor& ids,
+                 std::optional<std::int64_t> padding_idx = {});
 // x[…, index[…], …] along dim. index has x's shape without dim, or with another size of dim,
 // and so has the result. Repeated indices accumulate their gradients. Error on an index outside
 // [0, size of dim).

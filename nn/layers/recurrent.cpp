@@ -38,28 +38,50 @@ Tensor run_layers(std::string_view name, const Tensor& x,
   return options.batch_first ? transpose(y, 0, 1) : y;
 }
 
+// The tensors of one layer and direction, or of a cell, whose names have no suffix.
+RecurrentWeights weights_of(const Params& p, std::int64_t gates, std::int64_t in,
+                            std::int64_t hidden, bool bias, const std::string& suffix) {
+  check(in > 0 && hidden > 0, "[recurrent] {} channels with {} inputs", hidden, in);
+  const Init init = kaiming_uniform(hidden);
+  RecurrentWeights w;
+  w.weight_ih = p.weight("weight_ih" + suffix, {gates * hidden, in}, init);
+  w.weight_hh = p.parameter("weight_hh" + suffix, {gates * hidden, hidden}, init);
+  if (bias) {
+    w.bias_ih = p.parameter("bias_ih" + suffix, {gates * hidden}, init);
+    w.bias_hh = p.parameter("bias_hh" + suffix, {gates * hidden}, init);
+  }
+  return w;
+}
+
+// What x (B, in) adds to the gates of a cell, as a sequence of one step: (1, B, G·H).
+Tensor gates_of_step(std::string_view cell, const Tensor& x, const RecurrentWeights& w) {
+  check(w.weight_ih.exists(), "[{}] the layer is absent", cell);
+  check(x.rank() == 2, "[{}] x must be (B, in), not {}", cell, x.shape());
+  return unsqueeze(linear(x, w.weight_ih, w.bias_ih), 0);
+}
+
+// A cell's state (B, H), or zeros.
+Tensor state_of_step(std::string_view cell, const Tensor& state, const Tensor& x,
+                     const RecurrentWeights& w) {
+  const Shape shape{x.dim(0), w.weight_hh.dim(1)};
+  if (!state.defined()) return Tensor::zeros(shape, w.weight_hh.dtype());
+  check(state.shape() == shape, "[{}] a state of {} is not {}", cell, state.shape(), shape);
+  return state;
+}
+
 }  // namespace
 
 std::vector<RecurrentWeights> recurrent_weights(const Params& p, std::int64_t gates,
                                                 std::int64_t in, std::int64_t hidden,
                                                 const RecurrentOptions& options) {
-  check(in > 0 && hidden > 0, "[recurrent] {} channels with {} inputs", hidden, in);
   check_numbers("RecurrentOptions", {{"layers", static_cast<double>(options.layers), at_least(1)},
                                      {"dropout", options.dropout, from_to(0, 1)}});
-  const Init init = kaiming_uniform(hidden);
   std::vector<RecurrentWeights> layers;
   const std::int64_t directions = options.bidirectional ? 2 : 1;
   for (std::int64_t i = 0; i < options.layers * directions; ++i) {
     const std::int64_t layer = i / directions, inputs = layer == 0 ? in : hidden * directions;
     const std::string suffix = fmt::format("_l{}{}", layer, i % directions == 1 ? "_reverse" : "");
-    RecurrentWeights w;
-    w.weight_ih = p.weight("weight_ih" + suffix, {gates * hidden, inputs}, init);
-    w.weight_hh = p.parameter("weight_hh" + suffix, {gates * hidden, hidden}, init);
-    if (options.bias) {
-      w.bias_ih = p.parameter("bias_ih" + suffix, {gates * hidden}, init);
-      w.bias_hh = p.parameter("bias_hh" + suffix, {gates * hidden}, init);
-    }
-    layers.push_back(w);
+    layers.push_back(weights_of(p, gates, inputs, hidden, options.bias, suffix));
   }
   return layers;
 }
@@ -114,6 +136,27 @@ LSTM::Result LSTM::operator()(const Tensor& x, const State& state, Rng* rng) con
   };
   const Tensor y = run_layers("LSTM", x, layers, options, rng, one);
   return {y, {stack(hs), stack(cs)}};
+}
+
+GRUCell::GRUCell(const Params& p, std::int64_t in, std::int64_t hidden, bool bias)
+    : weights(weights_of(p, 3, in, hidden, bias, "")) {}
+
+Tensor GRUCell::operator()(const Tensor& x, const Tensor& h) const {
+  const Tensor gates = gates_of_step("GRUCell", x, weights);
+  const Tensor h0 = state_of_step("GRUCell", h, x, weights);
+  return gru(gates, h0, weights.weight_hh, weights.bias_hh).h;
+}
+
+LSTMCell::LSTMCell(const Params& p, std::int64_t in, std::int64_t hidden, bool bias)
+    : weights(weights_of(p, 4, in, hidden, bias, "")) {}
+
+LSTM::State LSTMCell::operator()(const Tensor& x, const LSTM::State& state) const {
+  check(state.h.defined() == state.c.defined(), "[LSTMCell] a state has both h and c, or neither");
+  const Tensor gates = gates_of_step("LSTMCell", x, weights);
+  const Tensor h0 = state_of_step("LSTMCell", state.h, x, weights);
+  const Tensor c0 = state_of_step("LSTMCell", state.c, x, weights);
+  const LstmSteps steps = lstm(gates, h0, c0, weights.weight_hh, weights.bias_hh);
+  return {steps.h, steps.c};
 }
 
 }  // namespace tapegrad::nn

@@ -80,4 +80,19 @@ struct LSTM {
   Result operator()(const Tensor& x, const State& state = {}, Rng* rng = nullptr) const;
 };
 
+// One step at a time: x (B, in) and a state (B, H), undefined for zeros, → the next state. Names,
+// initial values and draws are those of PyTorch's cells: weight_ih, weight_hh, bias_ih, bias_hh.
+struct GRUCell {
+  RecurrentWeights weights;
+  GRUCell() = default;
+  GRUCell(const Params& p, std::int64_t in, std::int64_t hidden, bool bias = true);
+  Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
+};
+struct LSTMCell {
+  RecurrentWeights weights;
+  LSTMCell() = default;
+  LSTMCell(const Params& p, std::int64_t in, std::int64_t hidden, bool bias = true);
+  LSTM::State operator()(const Tensor& x, const LSTM::State& state = {}) const;
+};
+
 }  // namespace tapegrad::nn

@@ -12,6 +12,7 @@
 #include "tapegrad/autograd/ops/recurrent_ops.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/nn/init.h"
+#include "tapegrad/nn/layers/recurrent.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/places.h"

@@ -1,4 +1,4 @@
-"""More of PyTorch's layers: state_dicts as initialised, outputs and gradients.
+"""More of PyTorch's layers and initialisers: state_dicts as initialised, outputs and gradients.
 
 usage: python3 tests/golden/golden_layers.py, with PyTorch, numpy and safetensors
 """
@@ -40,6 +40,18 @@ def sequences(dtype, keys=None, padded=False, widths=(6, 6), mask=None):
     return given
 
 
+class LSTMStep(nn.LSTMCell):
+    """A cell with one output, of the states h and c side by side."""
+
+    def forward(self, input, h=None, c=None):
+        return torch.cat(super().forward(input, None if h is None else (h, c)), -1)
+
+
+def step(*states):
+    """A batch of 5 inputs of 4 numbers, and states of 3."""
+    return lambda dtype: {k: torch.randn(5, 4 if k == "input" else 3).to(dtype).requires_grad_() for k in ("input", *states)}
+
+
 # Each query sees a key that is no padding.
 HIDDEN = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 0]], dtype=torch.bool)
 HIDDEN_OF_EACH = torch.tensor([[[(b + t + 2 * s) % 3 == 0 for s in range(5)] for t in range(4)] for b in range(4)])
@@ -58,6 +70,12 @@ LAYERS = {
     "bag_max_padded": bags("max", padding_idx=6),
     "bag_last_offset": (lambda: nn.EmbeddingBag(7, 5, mode="mean", include_last_offset=True),
                         lambda dtype: BAGS | {"offsets": torch.cat([OFFSETS, torch.tensor([9], dtype=torch.int32)])}),
+    "embedding_padded": (lambda: nn.Embedding(7, 5, padding_idx=3), lambda dtype: {"input": IDS.view(3, 3)}),
+    "embedding_padded_last": (lambda: nn.Embedding(7, 5, padding_idx=-1), lambda dtype: {"input": IDS}),
+    "gru_cell": (lambda: nn.GRUCell(4, 3), step("hx")),
+    "gru_cell_plain": (lambda: nn.GRUCell(4, 3, bias=False), step()),
+    "lstm_cell": (lambda: LSTMStep(4, 3), step("h", "c")),
+    "lstm_cell_plain": (lambda: LSTMStep(4, 3, bias=False), step()),
     "attention": (lambda: nn.MultiheadAttention(6, 3, batch_first=True), lambda d: sequences(d, padded=True)),
     "attention_plain": (lambda: nn.MultiheadAttention(6, 2, bias=False, batch_first=True), sequences),
     "attention_across": (lambda: nn.MultiheadAttention(6, 2, batch_first=True),
@@ -75,14 +93,26 @@ LAYERS = {
 }
 
 
-def xaviers_of(dtype, label):
-    """Two parameters of each initialiser, drawn one after the other."""
+INITS = {
+    "xavier_uniform": nn.init.xavier_uniform_, "xavier_uniform_gain": lambda t: nn.init.xavier_uniform_(t, 5 / 3),
+    "xavier_normal": nn.init.xavier_normal_, "xavier_normal_gain": lambda t: nn.init.xavier_normal_(t, 5 / 3),
+    "kaiming_uniform": nn.init.kaiming_uniform_, "kaiming_uniform_sqrt5": lambda t: nn.init.kaiming_uniform_(t, 5 ** 0.5),
+    "kaiming_uniform_out": lambda t: nn.init.kaiming_uniform_(t, mode="fan_out", nonlinearity="tanh"),
+    "kaiming_normal": nn.init.kaiming_normal_, "kaiming_normal_slope": lambda t: nn.init.kaiming_normal_(t, 0.2),
+    "kaiming_normal_out": lambda t: nn.init.kaiming_normal_(t, mode="fan_out", nonlinearity="relu"),
+    "orthogonal": nn.init.orthogonal_, "orthogonal_gain": lambda t: nn.init.orthogonal_(t, 2 ** 0.5),
+    "trunc_normal": nn.init.trunc_normal_, "trunc_normal_002": lambda t: nn.init.trunc_normal_(t, 0.1, 0.02, 0.09, 0.2),
+    "trunc_normal_tail": lambda t: nn.init.trunc_normal_(t, a=1, b=3), "trunc_normal_narrow": lambda t: nn.init.trunc_normal_(t, 1, 2, 0.5, 1.25),
+}
+
+
+def draws_of(dtype, label):
+    """Three parameters of each initialiser, drawn one after the other."""
     facts = {}
-    for name, draw in [("uniform", nn.init.xavier_uniform_), ("normal", nn.init.xavier_normal_)]:
-        for suffix, gain in [("", 1.0), ("_gain", 5 / 3)]:
-            torch.manual_seed(123)
-            for key, sizes in [("matrix", (5, 7)), ("filters", (4, 2, 3, 3))]:
-                facts[f"xavier_{name}{suffix}/{label}/{key}"] = draw(torch.empty(sizes, dtype=dtype), gain)
+    for name, draw in INITS.items():
+        torch.manual_seed(123)
+        for key, sizes in [("matrix", (5, 7)), ("filters", (4, 2, 3, 3)), ("tall", (9, 2))]:
+            facts[f"{name}/{label}/{key}"] = draw(torch.empty(sizes, dtype=dtype))
     return facts
 
 
@@ -115,5 +145,5 @@ if __name__ == "__main__":
         for dtype, label in [(torch.float32, "f32"), (torch.float64, "f64")]:
             tensors |= facts_of(name, dtype, label)
     for dtype, label in [(torch.float32, "f32"), (torch.float64, "f64")]:
-        tensors |= xaviers_of(dtype, label)
+        tensors |= draws_of(dtype, label)
     save_file(tensors, pathlib.Path(__file__).parent / "layers.safetensors")

@@ -22,6 +22,10 @@ def numbers(*shape, seed=1):
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).float().double()
 
 
+def weights(x):
+    return torch.tensor([0.5, 2, 1, 3, 0.25], dtype=x.dtype)
+
+
 def with_zeros(*where):
     x = numbers(3, 4)
     for place in where:
@@ -59,10 +63,21 @@ OPS = {
     "index_add(1)": (lambda x, s: x.index_add(1, IDS, s), [[numbers(2, 3, 2), numbers(2, 4, 2, seed=2)]]),
     "masked_select": (lambda x: x.masked_select(x > 0), [[numbers(3, 4)]]),
     "masked_select(row)": (lambda x: x.masked_select(torch.tensor([True, False, True])), [[numbers(2, 1)]]),
+    **{f"pad({mode},{n})": (lambda x, mode=mode, n=n: F.pad(x, [2, 1, 0, 2, 1, 1][:2 * n], mode), [[numbers(*[2, 2, 3, 4, 5][:n + 2])]])
+       for mode in ("reflect", "replicate", "circular") for n in (1, 2, 3)},
     "nll_loss": (lambda x: F.nll_loss(x, CLASSES), [[numbers(4, 5)]]),
     "nll_loss(none)": (lambda x: F.nll_loss(x, CLASSES, reduction="none"), [[numbers(4, 5)]]),
-    "nll_loss(weight,ignore=2)": (lambda x: F.nll_loss(x, CLASSES, torch.tensor([0.5, 2, 1, 3, 0.25], dtype=x.dtype), ignore_index=2), [[numbers(4, 5)]]),
-    "nll_loss(weight,sum)": (lambda x: F.nll_loss(x, CLASSES, torch.tensor([0.5, 2, 1, 3, 0.25], dtype=x.dtype), reduction="sum"), [[numbers(4, 5)]]),
+    "nll_loss(weight,ignore=2)": (lambda x: F.nll_loss(x, CLASSES, weights(x), ignore_index=2), [[numbers(4, 5)]]),
+    "nll_loss(weight,sum)": (lambda x: F.nll_loss(x, CLASSES, weights(x), reduction="sum"), [[numbers(4, 5)]]),
+    "cross_entropy(weight,ignore=2)": (lambda x: F.cross_entropy(x, CLASSES, weights(x), ignore_index=2), [[numbers(4, 5)]]),
+    "cross_entropy(sum)": (lambda x: F.cross_entropy(x, CLASSES, reduction="sum"), [[numbers(4, 5)]]),
+    "cross_entropy(smoothing=0.1)": (lambda x: F.cross_entropy(x, CLASSES, label_smoothing=0.1), [[numbers(4, 5)]]),
+    "cross_entropy(smoothing=0.1,ignore=2)": (lambda x: F.cross_entropy(x, CLASSES, ignore_index=2, label_smoothing=0.1), [[numbers(4, 5)]]),
+    "cross_entropy(smoothing=0.3,weight,ignore=2)": (
+        lambda x: F.cross_entropy(x, CLASSES, weights(x), ignore_index=2, label_smoothing=0.3), [[numbers(4, 5)], [100 * numbers(4, 5, seed=2)]]),
+    "cross_entropy(smoothing=0.3,weight,none)": (
+        lambda x: F.cross_entropy(x, CLASSES, weights(x), reduction="none", label_smoothing=0.3), [[numbers(4, 5)]]),
+    "cross_entropy(smoothing=1,weight,sum)": (lambda x: F.cross_entropy(x, CLASSES, weights(x), reduction="sum", label_smoothing=1), [[numbers(4, 5)]]),
     "hinge_embedding_loss": (lambda x: F.hinge_embedding_loss(x, SIGNS.to(x.dtype)), [[numbers(3, 4)], [torch.tensor([1.0, 1, -3, 0]).double()]]),
     "hinge_embedding_loss(0.5,none)": (lambda x: F.hinge_embedding_loss(x, SIGNS.to(x.dtype), 0.5, reduction="none"), [[numbers(3, 4)]]),
     "margin_ranking_loss": (lambda a, b: F.margin_ranking_loss(a, b, SIGNS.to(a.dtype)), [ROWS, [ROWS[0], ROWS[0]]]),

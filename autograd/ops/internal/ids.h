@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "tapegrad/autograd/tensor/tensor.h"
@@ -18,6 +20,16 @@ inline Tensor ids_as_i32(std::string_view op, std::string_view what, const Tenso
           std::numeric_limits<std::int32_t>::max(), id);
   }
   return t.to(DType::i32);
+}
+
+// The row that padding_idx means: negative ones count from the end. Error if there is no such row.
+inline std::optional<std::int64_t> padding_row(std::string_view op,
+                                               std::optional<std::int64_t> padding_idx,
+                                               std::int64_t rows) {
+  if (!padding_idx) return {};
+  check(*padding_idx >= -rows && *padding_idx < rows, "[{}] padding_idx {} is outside the {} rows",
+        op, *padding_idx, rows);
+  return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
 }
 
 }  // namespace tapegrad

@@ -179,6 +179,16 @@ TEST_CASE("rows that are gathered several times add up their gradients", "[ops]"
   CHECK_THROWS_WITH(gather_rows(w, Tensor::zeros({2})),
                     ContainsSubstring("must be i32 or i64, not f32"));
   CHECK_THROWS_WITH(embedding(vector({1}), ids({0})), ContainsSubstring("[embedding] the weight"));
+  // A row of padding keeps its values and gets no gradient, not even a NaN.
+  const Tensor ones = Tensor::ones({4, 2}, DType::f64);
+  for (const std::int64_t padding : {1, -3}) {
+    CHECK(list(embedding(ones, ids({1, 0}), padding)) == List(4, 1.0));
+    CHECK(list(slope(ones, [=](auto& x) {
+            return embedding(x, ids({1, 3, 1}), padding) * vector({NAN, 1, NAN}).view({3, 1});
+          })) == List{0, 0, 0, 0, 0, 0, 1, 1});
+  }
+  CHECK_THROWS_WITH(embedding(w, ids({1}), 4), "[embedding] padding_idx 4 is outside the 4 rows");
+  CHECK_THROWS_WITH(embedding(w, ids({1}), -5), "[embedding] padding_idx -5 is outside the 4 rows");
   CHECK_THROWS_WITH(gather(w, ids({0, 0, 2, 0}), 1),
                     ContainsSubstring("[gather] index 2 at position 2 is outside [0, 2)"));
 }
@@ -227,6 +237,31 @@ TEST_CASE("cross entropy leaves out ignored targets and refuses impossible ones"
   const Tensor extreme = Tensor::from<float>({1e4F, -1e4F}, {1, 2});
   CHECK(cross_entropy(extreme, ids({1})).item() == 2e4);
   CHECK(all_finite(slope(extreme, [](auto& v) { return cross_entropy(v, ids({1})); })));
+}
+
+TEST_CASE("cross entropy with options has the plain one's bits where they are the defaults",
+          "[ops]") {
+  const Tensor x = Tensor::from<float>({0.1F, 0.7F, -0.3F, 2.5F, 0.2F, 1.1F}, {2, 3});
+  CHECK(same_bits(cross_entropy(x, ids({2, 0}), 0),
+                  cross_entropy(x, ids({2, 0}), CrossEntropyOptions{.ignore_index = 0})));
+  const CrossEntropyOptions smooth{.label_smoothing = 0.1};
+  // All ignored, as in the plain one.
+  CHECK(std::isnan(cross_entropy(x, ids({-100, -100}), smooth).item()));
+  CHECK(list(slope(x, [&](auto& v) {
+          return cross_entropy(v, ids({-100, -100}), smooth);
+        })) == List(6, 0.0));
+  CHECK_THROWS_WITH(cross_entropy(x, ids({0, 3}), smooth),
+                    "[cross_entropy] target 3 at position 1 is outside [0, 3)");
+  CHECK_THROWS_WITH(cross_entropy(x, ids({0}), smooth),
+                    "[cross_entropy] targets (1) do not fit logits (2, 3)");
+  CHECK_THROWS_WITH(cross_entropy(x, ids({0, 1}), {.weight = Tensor::ones({2})}),
+                    "[cross_entropy] weight (2) does not fit 3 classes");
+  for (const double wrong : {-0.1, 1.5, kNaN}) {
+    CHECK_THROWS_WITH(cross_entropy(x, ids({0, 1}), {.label_smoothing = wrong}),
+                      ContainsSubstring("[cross_entropy] label_smoothing must be"));
+  }
+  CHECK_THROWS_WITH(cross_entropy(x, ids({0, 1}), {.reduction = Reduction::batchmean}),
+                    ContainsSubstring("[cross_entropy] there is no batchmean"));
 }
 
 TEST_CASE("layer_norm of a constant row is 0 with finite gradients", "[ops]") {

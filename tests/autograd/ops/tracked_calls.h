@@ -173,6 +173,8 @@ inline void add_of_two(Calls& calls) {
       {"cosine_embedding_loss", {"a", "b", "target"}, {m, m, {3}},
        [](In x) { return cosine_embedding_loss(x[0], x[1], sign(x[2])); }, {"target"}},
       {"cross_entropy", {"logits"}, {m}, [](In x) { return cross_entropy(x[0], three_ids()); }},
+      {"cross_entropy", {"logits", "CrossEntropyOptions.weight"}, {m, row},
+       [](In x) { return cross_entropy(x[0], three_ids(), {.weight = x[1], .label_smoothing = 0.1}); }, {"CrossEntropyOptions.weight"}},
       {"nll_loss", {"log_probs", "NllLossOptions.weight"}, {m, row},
        [](In x) { return nll_loss(x[0], three_ids(), {.weight = x[1]}); }, {"NllLossOptions.weight"}},
       {"binary_cross_entropy", {"p", "target", "BinaryLossOptions.weight"}, {m},

@@ -164,6 +164,37 @@ TEST_CASE("gradients end where the state of a recurrent layer is detached", "[re
   }
 }
 
+TEST_CASE("a cell, step by step, does what its layer does with the sequence", "[recurrent]") {
+  Rng rng(3);
+  const nn::Params params(rng);
+  const nn::LSTM net(params, 2, 3);
+  nn::LSTMCell cell;
+  cell.weights = net.layers[0];
+  const Tensor x = normal(rng, {5, 4, 2}, DType::f32);
+  nn::LSTM::State state;
+  for (std::int64_t t = 0; t < 5; ++t) {
+    state = cell(select(x, 0, t), state);
+    CHECK(difference(state.h, select(net(x).y, 0, t), 1e-6, 1e-6) == "");
+  }
+  CHECK(difference(state.c, select(net(x).state.c, 0, 0), 1e-6, 1e-6) == "");
+}
+
+TEST_CASE("cells name what does not fit", "[recurrent]") {
+  Rng rng(1);
+  const nn::Params p(rng);
+  const nn::LSTMCell lstm_cell(p / "a", 3, 4);
+  const nn::GRUCell gru_cell(p / "b", 3, 4);
+  const Tensor x = Tensor::zeros({2, 3}), h = Tensor::zeros({2, 4});
+  CHECK_THROWS_WITH(nn::GRUCell(p / "c", 0, 4), ContainsSubstring("4 channels with 0 inputs"));
+  CHECK_THROWS_WITH(nn::GRUCell()(x), "[GRUCell] the layer is absent");
+  CHECK_THROWS_WITH(gru_cell(Tensor::zeros({3})), "[GRUCell] x must be (B, in), not (3)");
+  CHECK_THROWS_WITH(gru_cell(x, x), "[GRUCell] a state of (2, 3) is not (2, 4)");
+  CHECK_THROWS_WITH(gru_cell(h), ContainsSubstring("[linear] x (2, 4)"));
+  CHECK_THROWS_WITH(lstm_cell(x, {h, {}}), "[LSTMCell] a state has both h and c, or neither");
+  CHECK_THROWS_WITH(lstm_cell(x, {h, x}), "[LSTMCell] a state of (2, 3) is not (2, 4)");
+  CHECK_THROWS_WITH(nn::LSTMCell()(x), "[LSTMCell] the layer is absent");
+}
+
 TEST_CASE("recurrent layers name what does not fit", "[recurrent]") {
   Rng rng(1);
   const nn::Params p(rng);

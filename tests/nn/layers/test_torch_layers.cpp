@@ -10,6 +10,7 @@
 #include "tapegrad/nn/layers.h"
 #include "tapegrad/nn/layers/embedding_bag_layer.h"
 #include "tapegrad/nn/layers/image_layers.h"
+#include "tapegrad/nn/layers/recurrent.h"
 #include "tapegrad/nn/layers/sequential.h"
 #include "tapegrad/nn/layers/torch_attention.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -74,6 +75,32 @@ const std::map<std::string, LayerRun>& torch_layers() {
       {"bag_max", bag(BagMode::max)},
       {"bag_max_padded", bag(BagMode::max, 6)},
       {"bag_last_offset", bag(BagMode::mean, {}, true)},
+      {"embedding_padded",
+       [](const nn::Params& p, const Given& in) {
+         return nn::Embedding(p, 7, 5, 3)(in.at("input"));
+       }},
+      {"embedding_padded_last",
+       [](const nn::Params& p, const Given& in) {
+         return nn::Embedding(p, 7, 5, -1)(in.at("input"));
+       }},
+      {"gru_cell",
+       [](const nn::Params& p, const Given& in) {
+         return nn::GRUCell(p, 4, 3)(in.at("input"), in.at("hx"));
+       }},
+      {"gru_cell_plain",
+       [](const nn::Params& p, const Given& in) {
+         return nn::GRUCell(p, 4, 3, false)(in.at("input"));
+       }},
+      {"lstm_cell",
+       [](const nn::Params& p, const Given& in) {
+         const auto state = nn::LSTMCell(p, 4, 3)(in.at("input"), {in.at("h"), in.at("c")});
+         return concat({state.h, state.c}, -1);
+       }},
+      {"lstm_cell_plain",
+       [](const nn::Params& p, const Given& in) {
+         const auto state = nn::LSTMCell(p, 4, 3, false)(in.at("input"));
+         return concat({state.h, state.c}, -1);
+       }},
       {"attention", attention_of(3, {})},
       {"attention_plain", attention_of(2, {.bias = false})},
       {"attention_across", attention_of(2, {}, true)},
@@ -153,29 +180,6 @@ TEST_CASE("a state_dict of PyTorch's layers gives its outputs and gradients",
   }
 }
 
-TEST_CASE("xavier_uniform and xavier_normal draw PyTorch's bits", "[torch_layers][golden]") {
-  const std::map<std::string, nn::Init> inits = {
-      {"xavier_uniform", nn::xavier_uniform()},
-      {"xavier_uniform_gain", nn::xavier_uniform(5.0 / 3)},
-      {"xavier_normal", nn::xavier_normal()},
-      {"xavier_normal_gain", nn::xavier_normal(5.0 / 3)}};
-  for (const auto& [name, init] : inits) {
-    for (const DType dtype : {DType::f32, DType::f64}) {
-      Given facts = facts_of(name, dtype);
-      Rng rng(123);
-      for (const char* key : {"matrix", "filters"}) {
-        INFO(name << ' ' << name_of(dtype) << ' ' << key);
-        const Tensor t = Tensor::zeros(facts.at(key).shape(), dtype);
-        nn::refill(t, init, rng);
-        CHECK(same_bits(t, facts.at(key)));
-      }
-    }
-  }
-  Rng rng(1);
-  CHECK_THROWS_WITH(nn::refill(Tensor::zeros({3}), nn::xavier_normal(), rng),
-                    ContainsSubstring("[xavier_normal] the fans of a parameter (3) are unknown"));
-}
-
 TEST_CASE("bags of embeddings name what does not fit", "[torch_layers]") {
   const Tensor w = Tensor::ones({3, 2}), five = ids({0, 1, 2, 1, 0});
   const auto fails = [&](const EmbeddingBagOptions& options, const std::string& text) {
@@ -199,6 +203,8 @@ TEST_CASE("bags of embeddings name what does not fit", "[torch_layers]") {
   Rng rng(1);
   CHECK_THROWS_WITH(nn::EmbeddingBag(nn::Params(rng), 3, 2, BagMode::sum, -4),
                     ContainsSubstring("[EmbeddingBag] padding_idx -4"));
+  CHECK_THROWS_WITH(nn::Embedding(nn::Params(rng), 3, 2, 3),
+                    ContainsSubstring("[Embedding] padding_idx 3 is outside the 3 rows"));
   for (const BagMode mode : {BagMode::sum, BagMode::mean, BagMode::max}) {
     CHECK(list(embedding_bag(w, ids({}), {.mode = mode, .offsets = ids({0, 0})})) ==
           std::vector<double>(4, 0.0));

@@ -74,6 +74,26 @@ const TensorOps& tensor_ops() {
   return table;
 }
 
+// pad(mode,n) pads the last n dimensions.
+const TensorOps& pads() {
+  static const TensorOps table = [] {
+    TensorOps ops;
+    const std::vector<std::int64_t> pairs = {2, 1, 0, 2, 1, 1};
+    for (const auto& [name, mode] :
+         {std::pair("reflect", PadMode::reflect), std::pair("replicate", PadMode::replicate),
+          std::pair("circular", PadMode::circular)}) {
+      for (int n = 1; n <= 3; ++n) {
+        const std::vector<std::int64_t> padding(pairs.begin(), pairs.begin() + 2 * n);
+        ops[fmt::format("pad({},{})", name, n)] = [=, mode = mode](Inputs x) {
+          return pad(x[0], padding, mode);
+        };
+      }
+    }
+    return ops;
+  }();
+  return table;
+}
+
 const TensorOps& margin_losses() {
   using enum Reduction;
   const auto signs = [](Inputs x) {
@@ -82,12 +102,26 @@ const TensorOps& margin_losses() {
   const auto nll = [](const NllLossOptions& options) {
     return [=](Inputs x) { return nll_loss(x[0], int_tensor({0, 4, 2, 2}, {4}), options); };
   };
+  const auto entropy = [](const CrossEntropyOptions& options) {
+    return [=](Inputs x) { return cross_entropy(x[0], int_tensor({0, 4, 2, 2}, {4}), options); };
+  };
   const Tensor weight = Tensor::from<double>({0.5, 2, 1, 3, 0.25}, {5});
   static const TensorOps table = {
       {"nll_loss", nll({})},
       {"nll_loss(none)", nll({.reduction = none})},
       {"nll_loss(weight,ignore=2)", nll({.weight = weight, .ignore_index = 2})},
       {"nll_loss(weight,sum)", nll({.weight = weight, .reduction = Reduction::sum})},
+      {"cross_entropy(weight,ignore=2)", entropy({.weight = weight, .ignore_index = 2})},
+      {"cross_entropy(sum)", entropy({.reduction = Reduction::sum})},
+      {"cross_entropy(smoothing=0.1)", entropy({.label_smoothing = 0.1})},
+      {"cross_entropy(smoothing=0.1,ignore=2)",
+       entropy({.ignore_index = 2, .label_smoothing = 0.1})},
+      {"cross_entropy(smoothing=0.3,weight,ignore=2)",
+       entropy({.weight = weight, .ignore_index = 2, .label_smoothing = 0.3})},
+      {"cross_entropy(smoothing=0.3,weight,none)",
+       entropy({.weight = weight, .label_smoothing = 0.3, .reduction = none})},
+      {"cross_entropy(smoothing=1,weight,sum)",
+       entropy({.weight = weight, .label_smoothing = 1, .reduction = Reduction::sum})},
       {"hinge_embedding_loss", [=](Inputs x) { return hinge_embedding_loss(x[0], signs(x)); }},
       {"hinge_embedding_loss(0.5,none)",
        [=](Inputs x) { return hinge_embedding_loss(x[0], signs(x), 0.5, none); }},
@@ -129,7 +163,9 @@ TEST_CASE("rounding, products, norms, places and margins agree with PyTorch",
       CHECK(difference(line, expected, near, near) == "");
       continue;
     }
-    const TensorOps& table = tensor_ops().count(op) > 0 ? tensor_ops() : margin_losses();
+    const TensorOps& table = tensor_ops().count(op) > 0 ? tensor_ops()
+                             : pads().count(op) > 0     ? pads()
+                                                        : margin_losses();
     REQUIRE(table.count(op) == 1);
     ++checked[op];
     std::vector<Tensor> inputs;
@@ -146,7 +182,7 @@ TEST_CASE("rounding, products, norms, places and margins agree with PyTorch",
       CHECK(difference(grads[i], tensors.at("grad" + std::to_string(i)), near, near) == "");
     }
   }
-  CHECK(checked.size() == tensor_ops().size() + margin_losses().size());
+  CHECK(checked.size() == tensor_ops().size() + pads().size() + margin_losses().size());
 }
 
 TEST_CASE("rounding goes to even, and signs tell zeros from others", "[tensor_ops]") {
@@ -207,6 +243,15 @@ TEST_CASE("ops of places, products and margins name what does not fit", "[tensor
                     ContainsSubstring("[index_add] id 2 at position 0 is outside the 2 rows"));
   CHECK_THROWS_WITH(masked_select(a, b),
                     ContainsSubstring("[masked_select] the mask must be bool or u8"));
+  CHECK_THROWS_WITH(pad(a, {1}, PadMode::reflect), ContainsSubstring("[pad] 1 numbers"));
+  CHECK_THROWS_WITH(pad(b, {1, 1, 1, 1}, PadMode::reflect), ContainsSubstring("[pad] 4 numbers"));
+  CHECK_THROWS_WITH(pad(a, {0, -1}, PadMode::replicate), ContainsSubstring("not (0, -1)"));
+  CHECK_THROWS_WITH(pad(a, {3, 0}, PadMode::reflect),
+                    "[pad] reflect by 3 needs at least 4 elements in the dimension, not 3");
+  CHECK_THROWS_WITH(pad(a, {0, 4}, PadMode::circular), ContainsSubstring("circular by 4 needs"));
+  CHECK_THROWS_WITH(pad(Tensor::zeros({2, 0}), {1, 0}, PadMode::replicate),
+                    ContainsSubstring("replicate by 1 needs at least 1 elements"));
+  CHECK_THROWS_WITH(pad(a, {INT64_MAX, 1}, PadMode::reflect), ContainsSubstring("is too long"));
   CHECK_THROWS_WITH(nll_loss(a, int_tensor({0, 3}, {2})),
                     ContainsSubstring("[nll_loss] target 3 at position 1 is outside [0, 3)"));
   CHECK_THROWS_WITH(nll_loss(a, two, {.weight = two}),
