@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,22 +23,25 @@ std::vector<Tensor> listed(const Tensors& tensors) {
   return std::get<std::vector<Tensor>>(tensors);
 }
 
-// An object that lives in a `with` block of one thread.
+// An object that lives in a `with` block of one thread, which alone may end it. Python may let go
+// of an abandoned block in any thread: then its own ends it when it begins another. The GIL guards
+// this.
 template <class Scope>
 class Block {
  public:
   Block() = default;
-  Block(Block&&) = delete;
-  // Python may let go of an abandoned block in any thread, but only its own may end it.
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
   ~Block() {
-    if (scope_ != nullptr && std::this_thread::get_id() != thread_) (void)scope_.release();
+    if (scope_ != nullptr && !is_mine()) abandoned_->scopes.push_back(std::move(scope_));
   }
 
   template <class... Args>
   void enter(Args&&... args) {
     check(scope_ == nullptr, "this block has begun already: each `with` takes a new one");
+    abandoned_ = abandoned_here();
+    abandoned_->scopes.clear();
     scope_ = std::make_unique<Scope>(std::forward<Args>(args)...);
-    thread_ = std::this_thread::get_id();
   }
   void exit() {
     (void)get();
@@ -47,25 +49,47 @@ class Block {
   }
   Scope& get() const {
     check(scope_ != nullptr, "a tape lives in its `with` block: call this inside of it");
-    check(std::this_thread::get_id() == thread_,
-          "a tape belongs to the thread that made it: another thread takes its own");
+    check(is_mine(), "a tape belongs to the thread that made it: another thread takes its own");
     return *scope_;
   }
 
  private:
+  struct Abandoned {
+    ~Abandoned() {  // the thread is gone, and with it what the scopes would undo
+      for (auto& scope : scopes) (void)scope.release();
+    }
+    std::vector<std::unique_ptr<Scope>> scopes;
+  };
+  static const std::shared_ptr<Abandoned>& abandoned_here() {
+    thread_local const auto abandoned = std::make_shared<Abandoned>();
+    return abandoned;
+  }
+  bool is_mine() const { return abandoned_ == abandoned_here(); }
+
   std::unique_ptr<Scope> scope_;
-  std::thread::id thread_;
+  std::shared_ptr<Abandoned> abandoned_;  // of the thread that began the block
 };
 
-class PythonTape : public Block<Tape> {
+// A tape with the names that it refers to.
+struct NamedTape {
+  NamedTape(bool check_finite, const std::vector<std::pair<std::string, Tensor>>& parameters)
+      : names(parameters), tape(TapeOptions{.check_finite = check_finite, .names = names}) {}
+  std::vector<std::pair<std::string, Tensor>> names;
+  Tape tape;
+};
+
+class PythonTape {
  public:
   PythonTape(bool check_finite, const std::map<std::string, Tensor>& names)
       : check_finite_(check_finite), names_(names.begin(), names.end()) {}
-  void begin() { enter(TapeOptions{.check_finite = check_finite_, .names = names_}); }
+  void enter() { block_.enter(check_finite_, names_); }
+  void exit() { block_.exit(); }
+  Tape& get() const { return block_.get().tape; }
 
  private:
   bool check_finite_;
-  std::vector<std::pair<std::string, Tensor>> names_;  // the tape refers to it
+  std::vector<std::pair<std::string, Tensor>> names_;
+  Block<NamedTape> block_;
 };
 
 // Pauses end in the reverse of the order in which they began.
@@ -137,7 +161,7 @@ void bind_tape(py::module_& m) {
       .def(
           "__enter__",
           [](PythonTape& tape) -> PythonTape& {
-            tape.begin();
+            tape.enter();
             return tape;
           },
           py::return_value_policy::reference)

@@ -13,7 +13,8 @@
 
 namespace tapegrad::python {
 
-// Below so many elements, an op is over before another thread could use the GIL.
+// With fewer elements, an op is over before another thread could use the GIL, while whoever lets go
+// of it may wait for 5 ms to get it back.
 inline constexpr std::int64_t kUnlockedElements = 4096;
 
 inline std::int64_t elements_of(const Tensor& t) { return t.numel(); }
