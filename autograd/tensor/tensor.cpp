@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
@@ -42,7 +44,11 @@ void convert_elements(std::span<const From> in, To* out) {
 
 Tensor::Storage::Storage(std::size_t size)
     : bytes(size), data(static_cast<std::byte*>(allocate(size))) {}
-Tensor::Storage::~Storage() { deallocate(data, bytes); }
+Tensor::Storage::Storage(void* memory, std::size_t size, std::shared_ptr<void> keeper)
+    : bytes(size), data(static_cast<std::byte*>(memory)), owner(std::move(keeper)) {}
+Tensor::Storage::~Storage() {
+  if (owner == nullptr) deallocate(data, bytes);
+}
 
 Tensor Tensor::make(const Shape& shape, DType dtype, std::shared_ptr<Storage> storage,
                     std::size_t offset) {
@@ -69,6 +75,16 @@ Tensor Tensor::empty(const Shape& shape, DType dtype) {
   check(n <= std::int64_t{1} << 44, "a tensor of shape {} is too large", shape);
   const std::size_t bytes = static_cast<std::size_t>(n) * size_of(dtype);
   return make(shape, dtype, std::make_shared<Storage>(bytes), 0);
+}
+
+Tensor Tensor::from_blob(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> owner) {
+  const auto bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
+  check(owner != nullptr, "[from_blob] memory needs an owner that keeps it valid");
+  check(data != nullptr || bytes == 0, "[from_blob] no memory for a tensor of shape {}", shape);
+  check(reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0,
+        "[from_blob] the address is not a multiple of {}, the size of {}", size_of(dtype),
+        name_of(dtype));
+  return make(shape, dtype, std::make_shared<Storage>(data, bytes, std::move(owner)), 0);
 }
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype) {

@@ -73,6 +73,11 @@ class Tensor {
     return from(std::span<const T>(values.begin(), values.size()), shape);
   }
 
+  // A tensor on memory of another owner, such as an array of NumPy's, which `owner` keeps valid
+  // until no tensor uses it. As torch::from_blob. A tape notices writes by mutable_data(), not
+  // those of the owner. Error if `data` is not aligned for the dtype.
+  static Tensor from_blob(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> owner);
+
   bool defined() const { return impl_ != nullptr; }
   const Shape& shape() const { return get().shape; }
   std::int64_t dim(int i) const { return get().shape[i]; }
@@ -152,7 +157,9 @@ class Tensor {
   Tensor to(DType dtype) const;
   // True if no other handle and no other tensor can see the data, so that it may be reused in
   // place.
-  bool sole_owner() const { return impl_.use_count() == 1 && get().storage.use_count() == 1; }
+  bool sole_owner() const {
+    return impl_.use_count() == 1 && get().storage.use_count() == 1 && !get().storage->owner;
+  }
 
   // Parameters: tracked by every tape, and given a grad() by Tape::backward.
   bool requires_grad() const { return defined() && impl_->requires_grad; }
@@ -181,12 +188,14 @@ class Tensor {
  private:
   struct Storage {
     explicit Storage(std::size_t bytes);
+    Storage(void* data, std::size_t bytes, std::shared_ptr<void> owner);
     ~Storage();
     Storage(const Storage&) = delete;
     Storage& operator=(const Storage&) = delete;
 
     std::size_t bytes;
     std::byte* data;
+    std::shared_ptr<void> owner;  // of memory that allocate() has not given; else null
     std::atomic<std::uint32_t> version{0};
   };
 

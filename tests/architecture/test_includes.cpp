@@ -136,6 +136,7 @@ const std::map<std::string, Names> kMayInclude = {
      {"base*", "nn*", "run*", "apps/bench", "apps/cli*", "apps/train/objectives.h",
       "apps/train/plan", "apps/sample"}},
     {"apps/inspect", {"base*", "autograd", "nn", "run/models", "apps/inspect"}},
+    {"apps/python", {"base*", "autograd*", "apps/python"}},
     {"apps/seq2seq",
      {"base*", "nn*", "data*", "run/corpus", "run/models", "run/record", "apps/cli*",
       "apps/seq2seq"}},

@@ -1,3 +1,7 @@
+#include <cstddef>
+#include <memory>
+#include <vector>
+
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/tensor/tensor.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -46,6 +50,35 @@ TEST_CASE("tensors are made from values, and know their element", "[tensor]") {
   CHECK_THROWS_WITH(Tensor().shape(), "an undefined tensor was used");
   CHECK_FALSE(Tensor().requires_grad());
   CHECK(list(Tensor::from<double>({1.75, -2.5}, {2}).to(DType::i32)) == List{1, -2});
+}
+
+TEST_CASE("a tensor on another owner's memory keeps that owner", "[tensor]") {
+  const auto owner = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4});
+  Tensor x = Tensor::from_blob(owner->data(), {2, 2}, DType::f32, owner);
+  CHECK(owner.use_count() == 2);
+  CHECK_FALSE(x.sole_owner());  // so that no gradient is added up there
+  x.mutable_data<float>()[3] = 40;
+  CHECK(*owner == std::vector<float>{1, 2, 3, 40});
+  {
+    const Tensor row = x.rows(1, 2), copy = row.clone();
+    x = Tensor();
+    CHECK(owner.use_count() == 2);
+    CHECK(list(row) == List{3, 40});
+    CHECK(copy.sole_owner());
+  }
+  CHECK(owner.use_count() == 1);
+}
+
+TEST_CASE("memory that cannot be a tensor's is refused", "[tensor]") {
+  const auto owner = std::make_shared<std::vector<float>>(4);
+  auto* const bytes = reinterpret_cast<std::byte*>(owner->data());
+  CHECK_THROWS_WITH(Tensor::from_blob(bytes + 1, {2}, DType::f32, owner),
+                    "[from_blob] the address is not a multiple of 4, the size of f32");
+  CHECK_THROWS_WITH(Tensor::from_blob(nullptr, {2}, DType::f32, owner),
+                    "[from_blob] no memory for a tensor of shape (2)");
+  CHECK_THROWS_WITH(Tensor::from_blob(bytes, {2}, DType::f32, nullptr),
+                    "[from_blob] memory needs an owner that keeps it valid");
+  CHECK(Tensor::from_blob(nullptr, {0, 3}, DType::f32, owner).numel() == 0);
 }
 
 TEST_CASE("views share the data, and a clone does not", "[tensor]") {

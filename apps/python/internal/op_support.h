@@ -1,0 +1,83 @@
+#pragma once
+
+// What the generated bindings of ops are made of.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/apps/python/internal/casters.h"
+
+namespace tapegrad::python {
+
+// With fewer elements, an op is over before another thread could use the GIL, while whoever lets go
+// of it may wait for 5 ms to get it back.
+inline constexpr std::int64_t kUnlockedElements = 4096;
+
+inline std::int64_t elements_of(const Tensor& t) { return t.numel(); }
+inline std::int64_t elements_of(const Tensor* t) { return t == nullptr ? 0 : t->numel(); }
+inline std::int64_t elements_of(const std::vector<Tensor>& all) {
+  std::int64_t sum = 0;
+  for (const Tensor& t : all) sum += t.numel();
+  return sum;
+}
+template <class... Tensors>
+std::int64_t elements(const Tensors&... tensors) {
+  return (std::int64_t{0} + ... + elements_of(tensors));
+}
+
+// f(), without the GIL if there is enough to compute.
+template <class F>
+decltype(auto) run_op(std::int64_t elements, const F& f) {
+  if (elements < kUnlockedElements) return f();
+  const py::gil_scoped_release unlocked;
+  return f();
+}
+
+// None stands for a tensor that is left out.
+inline Tensor or_undefined(const Tensor* t) { return t == nullptr ? Tensor() : *t; }
+inline py::object or_none(const Tensor& t) { return t.defined() ? py::cast(t) : py::none(); }
+
+// Enums are strings in Python. The generator writes the names of each.
+template <class E>
+using NameOf = std::pair<std::string_view, E>;
+template <class E>
+inline constexpr std::array<NameOf<E>, 0> kNames;
+
+// Error naming the argument and what it may be.
+template <class E>
+E value_of(const std::string& name, std::string_view argument) {
+  std::string names;
+  for (const auto& [known, value] : kNames<E>) {
+    if (known == name) return value;
+    names += (names.empty() ? "'" : ", '") + std::string(known) + "'";
+  }
+  fail("{} is '{}', but must be one of {}", argument, name, names);
+}
+
+// Results of several tensors are named tuples, whose classes live as long as the process.
+template <class R>
+inline PyObject* result_type = nullptr;
+
+template <class R>
+void declare_result(py::module_& m, const char* name, const char* fields) {
+  py::object type = py::module_::import("collections").attr("namedtuple")(name, fields);
+  type.attr("__module__") = m.attr("__name__");
+  m.attr(name) = type;
+  result_type<R> = type.release().ptr();
+}
+
+template <class R, class... Fields>
+py::object make_result(const Fields&... fields) {
+  return py::reinterpret_borrow<py::object>(result_type<R>)(or_none(fields)...);
+}
+
+template <class T>
+T to_python(T result) {
+  return result;
+}
+
+}  // namespace tapegrad::python

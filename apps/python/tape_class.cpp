@@ -1,0 +1,195 @@
+// `with Tape() as tape:` and `with TapePause():`. What C++ does from a variable's construction to
+// its end, Python does from the beginning of the block to its end.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tapegrad/apps/python/internal/bindings.h"
+#include "tapegrad/apps/python/internal/op_support.h"
+#include "tapegrad/autograd/tape.h"
+
+namespace tapegrad::python {
+namespace {
+
+// One tensor, or several.
+using Tensors = std::variant<Tensor, std::vector<Tensor>>;
+std::vector<Tensor> listed(const Tensors& tensors) {
+  if (const auto* one = std::get_if<Tensor>(&tensors)) return {*one};
+  return std::get<std::vector<Tensor>>(tensors);
+}
+
+// An object that lives in a `with` block of one thread, which alone may end it. Python may let go
+// of an abandoned block in any thread: then its own ends it when it begins another. The GIL guards
+// this.
+template <class Scope>
+class Block {
+ public:
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() {
+    if (scope_ != nullptr && !is_mine()) abandoned_->scopes.push_back(std::move(scope_));
+  }
+
+  template <class... Args>
+  void enter(Args&&... args) {
+    check(scope_ == nullptr, "this block has begun already: each `with` takes a new one");
+    abandoned_ = abandoned_here();
+    abandoned_->scopes.clear();
+    scope_ = std::make_unique<Scope>(std::forward<Args>(args)...);
+  }
+  void exit() {
+    (void)get();
+    scope_ = nullptr;
+  }
+  Scope& get() const {
+    check(scope_ != nullptr, "a tape lives in its `with` block: call this inside of it");
+    check(is_mine(), "a tape belongs to the thread that made it: another thread takes its own");
+    return *scope_;
+  }
+
+ private:
+  struct Abandoned {
+    ~Abandoned() {  // the thread is gone, and with it what the scopes would undo
+      for (auto& scope : scopes) (void)scope.release();
+    }
+    std::vector<std::unique_ptr<Scope>> scopes;
+  };
+  static const std::shared_ptr<Abandoned>& abandoned_here() {
+    thread_local const auto abandoned = std::make_shared<Abandoned>();
+    return abandoned;
+  }
+  bool is_mine() const { return abandoned_ == abandoned_here(); }
+
+  std::unique_ptr<Scope> scope_;
+  std::shared_ptr<Abandoned> abandoned_;  // of the thread that began the block
+};
+
+// A tape with the names that it refers to.
+struct NamedTape {
+  NamedTape(bool check_finite, const std::vector<std::pair<std::string, Tensor>>& parameters)
+      : names(parameters), tape(TapeOptions{.check_finite = check_finite, .names = names}) {}
+  std::vector<std::pair<std::string, Tensor>> names;
+  Tape tape;
+};
+
+class PythonTape {
+ public:
+  PythonTape(bool check_finite, const std::map<std::string, Tensor>& names)
+      : check_finite_(check_finite), names_(names.begin(), names.end()) {}
+  void enter() { block_.enter(check_finite_, names_); }
+  void exit() { block_.exit(); }
+  Tape& get() const { return block_.get().tape; }
+
+ private:
+  bool check_finite_;
+  std::vector<std::pair<std::string, Tensor>> names_;
+  Block<NamedTape> block_;
+};
+
+// Pauses end in the reverse of the order in which they began.
+class Pause {
+ public:
+  Pause() : depth_(++open) {}
+  ~Pause() { --open; }
+  bool is_innermost() const { return depth_ == open; }
+
+ private:
+  static inline thread_local int open = 0;
+  int depth_;
+  TapePause pause_;
+};
+
+BackwardOptions backward_options(const std::optional<Tensors>& seeds, bool keep) {
+  return {.seeds = seeds ? listed(*seeds) : std::vector<Tensor>(), .keep = keep};
+}
+
+void backward(const PythonTape& tape, const Tensors& roots, const std::optional<Tensors>& seeds,
+              bool keep) {
+  Tape& running = tape.get();
+  const auto options = backward_options(seeds, keep);
+  const py::gil_scoped_release unlocked;
+  running.backward(listed(roots), options);
+}
+
+// One gradient for one tensor, and a list for a list.
+py::object gradient(const PythonTape& tape, const Tensors& roots, const Tensors& wrt,
+                    const std::optional<Tensors>& seeds, bool keep) {
+  Tape& running = tape.get();
+  const auto options = backward_options(seeds, keep);
+  Grads found;
+  {
+    const py::gil_scoped_release unlocked;
+    found = running.gradient(listed(roots), listed(wrt), options);
+  }
+  if (std::holds_alternative<Tensor>(wrt)) return or_none(found[0]);
+  py::list gradients;
+  for (const Tensor& g : found) gradients.append(or_none(g));
+  return gradients;
+}
+
+void bind_pause(py::module_& m) {
+  using PauseBlock = Block<Pause>;
+  py::class_<PauseBlock>(m, "TapePause",
+                         "In `with TapePause():`, the tapes that are live record nothing.")
+      .def(py::init<>())
+      .def("__enter__", [](PauseBlock& block) { block.enter(); })
+      .def("__exit__", [](PauseBlock& block, const py::args&) {
+        check(block.get().is_innermost(), "another pause that began later has not ended");
+        block.exit();
+      });
+}
+
+}  // namespace
+
+void bind_tape(py::module_& m) {
+  py::class_<PythonTape>(
+      m, "Tape",
+      "In `with Tape() as tape:`, each op of this thread on a tracked tensor is recorded: on a "
+      "parameter (requires_grad), a watched tensor, or a result of a recorded op. Tapes nest, "
+      "which "
+      "gives derivatives of any order. With check_finite, the first result or gradient that is NaN "
+      "or "
+      "infinite is an Error; `names` names parameters in it.")
+      .def(py::init<bool, const std::map<std::string, Tensor>&>(), py::kw_only(),
+           py::arg("check_finite") = false, py::arg("names") = py::dict())
+      .def(
+          "__enter__",
+          [](PythonTape& tape) -> PythonTape& {
+            tape.enter();
+            return tape;
+          },
+          py::return_value_policy::reference)
+      .def("__exit__", [](PythonTape& tape, const py::args&) { tape.exit(); })
+      .def(
+          "watch", [](const PythonTape& tape, const Tensor& t) { tape.get().watch(t); },
+          py::arg("x"), "Tracks a tensor that is not a parameter.")
+      .def(
+          "tracks", [](const PythonTape& tape, const Tensor& t) { return tape.get().tracks(t); },
+          py::arg("x"), "True if an op on x would be recorded.")
+      .def("backward", &backward, py::arg("roots"), py::arg("seeds") = py::none(),
+           py::arg("keep") = false,
+           "Adds d(root)/d(parameter) to the grad of each parameter that the root depends on. "
+           "`seeds`, "
+           "the gradients to start from, may be left out for scalars. Frees the record unless "
+           "`keep`.")
+      .def("gradient", &gradient, py::arg("roots"), py::arg("wrt"), py::arg("seeds") = py::none(),
+           py::arg("keep") = false,
+           "The gradients of the roots' sum with respect to each of `wrt`, without touching any "
+           "grad. "
+           "None for one that the roots do not depend on.")
+      .def(
+          "size", [](const PythonTape& tape) { return tape.get().size(); },
+          "How many ops were recorded.")
+      .def(
+          "saved_bytes", [](const PythonTape& tape) { return tape.get().saved_bytes(); },
+          "Bytes of the tensors that the tape keeps for backward.");
+  bind_pause(m);
+}
+
+}  // namespace tapegrad::python

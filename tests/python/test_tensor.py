@@ -1,0 +1,220 @@
+"""Tensors: from and to NumPy, parts, operators, text, and what is refused."""
+
+import gc
+import unittest
+import weakref
+
+import numpy as np
+import tapegrad as tg
+
+DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "u8": "uint8", "bool": "bool"}
+
+
+class Numpy(unittest.TestCase):
+    def test_each_dtype_goes_there_and_back(self):
+        for name, numpy_name in DTYPES.items():
+            with self.subTest(name):
+                a = np.array([[0, 1, 1], [1, 0, 1]], dtype=numpy_name)
+                for x in (tg.from_numpy(a), tg.tensor(a)):
+                    self.assertEqual(x.dtype, getattr(tg, name))
+                    self.assertEqual(x.numpy().dtype, a.dtype)
+                    np.testing.assert_array_equal(x.numpy(), a)
+
+    def test_from_numpy_shares_the_memory_and_tensor_copies_it(self):
+        a = np.zeros((2, 2), dtype=np.float32)
+        shared, copied = tg.from_numpy(a), tg.tensor(a)
+        a[1, 0] = 5
+        self.assertEqual(shared.tolist(), [[0, 0], [5, 0]])
+        self.assertEqual(copied.tolist(), [[0, 0], [0, 0]])
+        shared += 1
+        self.assertEqual(a[1, 0], 6)
+        self.assertTrue(np.shares_memory(shared.numpy(), a))
+
+    def test_an_array_lives_as_long_as_a_tensor_on_its_memory(self):
+        class Array(np.ndarray):  # can be referred to weakly
+            pass
+
+        a = np.arange(1000, dtype=np.float32).view(Array)
+        gone = weakref.ref(a)
+        x = tg.from_numpy(a)
+        part = x.rows(10, 20)
+        del a, x
+        gc.collect()
+        self.assertIsNotNone(gone())
+        self.assertEqual(part.tolist(), list(range(10, 20)))
+        del part
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_a_view_keeps_its_tensor_alive_and_is_read_only(self):
+        view = tg.full((1000,), 3).numpy()
+        others = [tg.zeros((1000,)) for _ in range(10)]  # would take freed memory
+        self.assertTrue((view == 3).all() and len(others) == 10)
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            view[0] = 1
+
+    def test_arrays_that_cannot_be_shared_are_refused_and_can_be_copied(self):
+        a = np.arange(6, dtype=np.float32).reshape(2, 3)
+        locked = a.copy()
+        locked.flags.writeable = False
+        for array, text in [(a.T, "not contiguous"), (a[:, ::2], "not contiguous"), (locked, "read-only")]:
+            with self.assertRaisesRegex(tg.Error, f"{text}.*copies"):
+                tg.from_numpy(array)
+            np.testing.assert_array_equal(tg.tensor(array).numpy(), array)
+        for bad in (a.astype(np.float16), a.astype(">f4"), a.astype(np.complex64), np.array(["a"]), np.array([None])):
+            with self.assertRaises(tg.Error):
+                tg.from_numpy(bad)
+            with self.assertRaises(tg.Error):
+                tg.tensor(bad)
+        with self.assertRaises(TypeError):
+            tg.from_numpy([1, 2])
+
+    def test_memory_that_is_not_aligned_is_refused(self):
+        bytes_ = np.zeros(9, dtype=np.uint8)
+        with self.assertRaisesRegex(tg.Error, "multiple of 4"):
+            tg.from_numpy(bytes_[1:].view(np.float32))
+
+    def test_empty_arrays_and_scalars(self):
+        self.assertEqual(tg.from_numpy(np.zeros((0, 3), dtype=np.float32)).numpy().shape, (0, 3))
+        self.assertEqual(tg.tensor(np.float64(2)).shape, ())
+        self.assertEqual(tg.tensor(2.5).numpy().shape, ())
+
+    def test_operators_with_arrays_are_refused(self):
+        x, a = tg.ones((2,)), np.ones(2, dtype=np.float32)
+        for call in (lambda: x + a, lambda: a + x, lambda: x @ a, lambda: a * x):
+            self.assertRaises(TypeError, call)
+        self.assertEqual((np.float32(2) * x).tolist(), [2, 2])
+        self.assertEqual((x + np.int64(2)).tolist(), [3, 3])
+
+
+class Making(unittest.TestCase):
+    def test_dtypes_of_lists(self):
+        self.assertEqual(tg.tensor([[1.0, 2.0]]).dtype, tg.f32)
+        self.assertEqual(tg.tensor([1, 2]).dtype, tg.i64)
+        self.assertEqual(tg.tensor([True]).dtype, tg.bool)
+        self.assertEqual(tg.tensor([1.0], dtype=tg.f64).dtype, tg.f64)
+        self.assertTrue(tg.tensor(1.0, requires_grad=True).requires_grad)
+        with self.assertRaisesRegex(tg.Error, "i64 cannot have a gradient"):
+            tg.tensor([1, 2], requires_grad=True)
+
+    def test_rules_and_random_numbers(self):
+        self.assertEqual(tg.arange(3).tolist(), [0, 1, 2])
+        self.assertEqual(tg.arange(1, 2, 0.5).tolist(), [1, 1.5])
+        self.assertEqual(tg.eye(2, dtype=tg.i32).tolist(), [[1, 0], [0, 1]])
+        self.assertEqual(tg.linspace(0, 1, 3).tolist(), [0, 0.5, 1])
+        first = tg.randn((2, 2), tg.Rng(0)).tolist()
+        self.assertAlmostEqual(first[0][0], 1.5409961, places=6)  # torch.manual_seed(0); torch.randn(2, 2)
+        rng = tg.Rng(3)
+        state = rng.state()
+        permutation = rng.randperm(5)
+        rng.set_state(state)
+        self.assertEqual(rng.randperm(5), permutation)
+        self.assertRaises(tg.Error, rng.set_state, "nonsense")
+        self.assertRaises(tg.Error, rng.randint, 0)
+        self.assertRaises(tg.Error, tg.Rng, 1, "dice")
+
+    def test_a_text_is_pytorchs(self):
+        self.assertEqual(repr(tg.tensor([[1.0, 2.5]])), "tensor([[1.0000, 2.5000]], shape=(1, 2), dtype=f32)")
+
+
+class Parts(unittest.TestCase):
+    def test_parts_are_those_of_numpy(self):
+        a = np.arange(24.0).reshape(2, 3, 4)
+        x = tg.tensor(a)
+        for key in [
+            0, -1, (1, 2, 3), slice(None), slice(1, None), (slice(None), slice(0, 2), -1), (..., 0), (0, ...),
+            (slice(None), None, 1), None, (..., None), slice(5, 9), slice(2, 1), (0, slice(-2, None)), (),
+        ]:
+            with self.subTest(key):
+                np.testing.assert_array_equal(x[key].numpy(), a[key])
+                self.assertEqual(x[key].shape, a[key].shape)
+
+    def test_tensors_as_indices(self):
+        a = np.arange(6.0).reshape(3, 2)
+        x, ids = tg.tensor(a), np.array([2, 0, 2], dtype=np.int64)
+        np.testing.assert_array_equal(x[tg.tensor(ids)].numpy(), a[ids])
+        np.testing.assert_array_equal(x[tg.tensor(ids), tg.tensor([1, 0, 0])].numpy(), a[ids, [1, 0, 0]])
+        np.testing.assert_array_equal(x[:, tg.tensor([1, 1, 0])].numpy(), a[:, [1, 1, 0]])
+        np.testing.assert_array_equal(x[x > 2].numpy(), a[a > 2])
+
+    def test_parts_that_do_not_exist_are_errors(self):
+        x = tg.zeros((2, 3))
+        for key in (2, -3, (0, 0, 0), (0, 3), (..., ...)):
+            with self.assertRaises(IndexError):
+                x[key]
+        for key in (slice(None, None, 2), slice(None, None, -1), tg.tensor([True, False]), tg.tensor([0, 9]), tg.tensor([0.0])):
+            with self.assertRaises(tg.Error):
+                x[key]
+        for key in ("a", 1.0, [0, 1], True):
+            with self.assertRaises(TypeError):
+                x[key]
+        with self.assertRaises(TypeError):
+            x[0] = 1
+
+    def test_a_gradient_flows_through_a_part(self):
+        x = tg.ones((2, 3))
+        with tg.Tape() as tape:
+            tape.watch(x)
+            y = tg.sum(x[:, 1:] * 2) + x[...][0, 0]
+            self.assertEqual(tape.gradient(y, x).tolist(), [[1, 2, 2], [0, 2, 2]])
+
+    def test_a_tensor_is_a_sequence_of_rows(self):
+        x = tg.tensor([[1, 2], [3, 4]])
+        self.assertEqual(len(x), 2)
+        self.assertEqual([row.tolist() for row in x], [[1, 2], [3, 4]])
+        self.assertRaises(TypeError, len, tg.zeros(()))
+        self.assertRaises(TypeError, iter, tg.zeros(()))
+
+
+class Operators(unittest.TestCase):
+    def test_operators_are_those_of_numpy(self):
+        a, b = np.array([[1.0, -2.0], [3.0, 4.0]]), np.array([2.0, 0.5])
+        x, y = tg.tensor(a), tg.tensor(b)
+        for f in [
+            lambda p, q: p + q, lambda p, q: p - q, lambda p, q: p * q, lambda p, q: p / q, lambda p, q: abs(p) ** q,
+            lambda p, q: p @ q, lambda p, q: -p, lambda p, q: p + 1, lambda p, q: 1 - p, lambda p, q: 2 * p, lambda p, q: 2 / p,
+            lambda p, q: p**2, lambda p, q: 2**p, lambda p, q: p / 3, lambda p, q: p < q, lambda p, q: p >= 3, lambda p, q: 1 < p,
+            lambda p, q: p == q, lambda p, q: p != 1, lambda p, q: (p > 0) & (p < q), lambda p, q: ~(p > 0) | (p < q),
+        ]:
+            np.testing.assert_allclose(f(x, y).numpy(), f(a, b), rtol=1e-15)
+
+    def test_in_place_operators_keep_the_tensor(self):
+        x = y = tg.ones((2,))
+        x += 1
+        x *= tg.tensor([1.0, 2.0])
+        x -= 1
+        x /= 2
+        self.assertIs(x, y)
+        self.assertEqual(y.tolist(), [0.5, 1.5])
+        self.assertIs(tg.fill(x, 7), x)
+        self.assertEqual(y.tolist(), [7, 7])
+
+    def test_what_operators_refuse(self):
+        x, n = tg.ones((2, 3)), tg.tensor([1, 2, 3])
+        for call in (lambda: x + n, lambda: x + tg.ones((2,)), lambda: n + 0.5, lambda: n & n, lambda: ~n, lambda: bool(x), lambda: float(x)):
+            self.assertRaises(tg.Error, call)
+        for call in (lambda: x + "1", lambda: x + None, lambda: None * x, lambda: x + [1, 2, 3], lambda: x + 2**2000):
+            self.assertRaises(TypeError, call)
+
+    def test_one_element_is_a_number(self):
+        self.assertEqual(tg.tensor(2**60 + 1).item(), 2**60 + 1)
+        self.assertIs(tg.tensor(True).item(), True)
+        self.assertIsInstance(tg.tensor(2, dtype=tg.u8).item(), int)
+        self.assertEqual(float(tg.tensor([[2.5]])), 2.5)
+        self.assertTrue(bool(tg.tensor(1.0)) and not bool(tg.tensor(0.0)))
+        self.assertRaises(tg.Error, tg.ones((2,)).item)
+
+    def test_members(self):
+        x = tg.ones((2, 3))
+        self.assertEqual((x.ndim, x.dim(), x.numel(), x.nbytes), (2, 2, 6, 24))
+        self.assertEqual(x.view((3, -1)).shape, (3, 2))
+        self.assertEqual(x.to(tg.i32).dtype, tg.i32)
+        self.assertTrue(x.allclose(x.clone()))
+        self.assertNotEqual(x.id(), x.clone().id())
+        self.assertEqual(len({x, x, x.clone()}), 2)
+        self.assertRaises(tg.Error, x.view, (4, -1))
+        self.assertRaises(tg.Error, x.rows, 1, 9)
+
+
+if __name__ == "__main__":
+    unittest.main()
