@@ -16,8 +16,11 @@ namespace tapegrad::nn {
 
 struct NewToken {
   std::int32_t token;
-  double logprob = 0;  // under the model alone, if GenerateOptions::logprobs asks for it
-  std::vector<TokenLogprob> top = {};  // GenerateOptions::top_logprobs of them
+  // Under the model alone, if GenerateOptions::logprobs asks for it: top_logprobs likeliest ones,
+  // and the token's own place among all.
+  double logprob = 0;
+  std::vector<TokenLogprob> top = {};
+  std::int64_t rank = 0;
 };
 
 // max_new_tokens were made, a stop token was chosen, or the mask allowed none.

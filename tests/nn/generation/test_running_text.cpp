@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -207,6 +208,17 @@ TEST_CASE("each token has its likeliest rivals", "[running_text]") {
   CHECK(model.run(text, options).tokens[0].top.size() == 50);
 }
 
+TEST_CASE("a rank is a place in the order of the likeliest tokens", "[running_text]") {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {1, 3, 3, kNever, 2, kNever};
+  const nn::LogProbabilities logprobs(logits);
+  std::int64_t rank = 0;
+  for (const nn::TokenLogprob& t : logprobs.likeliest(6)) CHECK(logprobs.rank(t.token) == ++rank);
+  CHECK(rank == 4);
+  CHECK(logprobs.rank(3) == 5);
+  CHECK(logprobs.rank(5) == 6);
+}
+
 TEST_CASE("the tokens of a prompt are scored, however it is cut", "[running_text]") {
   const Model model;
   const Tokens prompt = {4, 9, 1, 33, 20, 7, 7, 12, 3, 41, 2};
@@ -225,6 +237,11 @@ TEST_CASE("the tokens of a prompt are scored, however it is cut", "[running_text
     CHECK(t.token == prompt[i]);
     CHECK(t.logprob == Approx(nn::LogProbabilities(logits)[prompt[i]]).margin(1e-4));
     CHECK(t.top.size() == 2);
+    const float own = logits[static_cast<std::size_t>(prompt[i])];
+    const auto likelier = [&](float by) {
+      return std::ranges::count_if(logits, [&](float logit) { return logit > own + by; });
+    };
+    CHECK((t.rank >= 1 + likelier(1e-3F) && t.rank <= 1 + likelier(-1e-3F)));
   }
   CHECK_THROWS_WITH(model.run(Tokens(25, 1), options), ContainsSubstring("at most 24 tokens"));
 }
