@@ -70,7 +70,7 @@ bool RunningText::guarded(const Ask& ask) {
 }
 
 std::vector<NewToken> RunningText::take_new() {
-  if (error_) std::rethrow_exception(error_);
+  if (error_ && fresh_.empty()) std::rethrow_exception(error_);
   return std::exchange(fresh_, {});
 }
 
