@@ -24,6 +24,11 @@ std::uint64_t seed_of_ids(std::uint64_t seed, const nn::Tokens& prompt) {
   return seed;
 }
 
+nn::GenerateOptions without_prompt_logprobs(nn::GenerateOptions options) {
+  options.prompt_logprobs.reset();
+  return options;
+}
+
 }  // namespace
 
 Json Usage::json() const {
@@ -58,6 +63,7 @@ TextJob::TextJob(const ServedModel& model, const TextRequest& request,
                  std::unique_ptr<Reply> reply)
     : model_(model),
       request_(request),
+      unscored_(without_prompt_logprobs(request.options)),
       prompts_(std::move(prompts)),
       format_(std::move(format)),
       reply_(std::move(reply)) {
@@ -65,7 +71,11 @@ TextJob::TextJob(const ServedModel& model, const TextRequest& request,
     usage_.prompt_tokens += std::ssize(prompt.tokens);
     usage_.spelled += prompt.spelled;
     for (std::int64_t i = 0; i < request_.n; ++i) {
-      texts.push_back({&prompt.tokens, &request_.options, request_.seed + texts.size()});
+      const auto* options = i == 0 || request_.scores_echo ? &request_.options : &unscored_;
+      texts.push_back({&prompt.tokens, options, request_.seed + texts.size()});
+      if (request_.prompt_logprobs) {
+        count_logprobs("prompt_logprobs", prompt.tokens.size(), *request_.prompt_logprobs);
+      }
       answers_.push_back({.choice = Choice(model_.model.tokenizer, request_.stops,
                                            characters_of(prompt.echo.value_or(""))),
                           .prompt = prompt});
@@ -105,7 +115,7 @@ void TextJob::begin(std::size_t index, TextPart& part) {
   if (!answer.prompt.echo) return;
   part.text = *answer.prompt.echo;
   if (answer.parts) part.parts = answer.parts->push(part.text, 0);
-  if (request_.options.prompt_logprobs) part.tokens = echoed(answer);
+  if (request_.scores_echo) part.tokens = echoed(answer);
 }
 
 bool TextJob::take(std::size_t text, nn::Generation::Taken taken) {
@@ -142,7 +152,7 @@ void TextJob::end(Answer& answer, std::string reason, TextPart& part) {
 
 // Keeps a part for the whole answer, or sends it.
 void TextJob::send(TextPart part) {
-  count_logprobs(part.tokens.size());
+  count_logprobs("logprobs", part.tokens.size(), request_.options.top_logprobs);
   if (!request_.stream) return keep(std::move(part));
   const auto finish = std::exchange(part.finish, std::nullopt);
   const bool says = answers_[part.index].parts ? !part.parts.empty() : !part.text.empty();
@@ -151,15 +161,16 @@ void TextJob::send(TextPart part) {
 }
 
 // Bounds what an answer has at once, or the end of a stream.
-void TextJob::count_logprobs(std::size_t tokens) {
+void TextJob::count_logprobs(std::string_view field, std::size_t tokens, std::int64_t top) {
   if (request_.stream && !format_->repeats()) return;
   const std::size_t most = request_.stream ? kMostRepeatedLogprobs : kMostLogprobs;
-  kept_logprobs_ += tokens * static_cast<std::size_t>(1 + request_.options.top_logprobs);
+  kept_logprobs_ += tokens * static_cast<std::size_t>(1 + top);
   if (kept_logprobs_ <= most) return;
+  const bool may_stream = !format_->repeats() && !request_.prompt_logprobs;
   throw Refused({.message = fmt::format("the answer has more than {} log probabilities: ask for "
                                         "fewer{}",
-                                        most, format_->repeats() ? "" : ", or for a stream"),
-                 .param = "logprobs",
+                                        most, may_stream ? ", or for a stream" : ""),
+                 .param = std::string(field),
                  .code = "too_many_logprobs"});
 }
 
@@ -183,7 +194,12 @@ void TextJob::finish() {
     return;
   }
   std::vector<TextPart> texts;
-  for (Answer& answer : answers_) texts.push_back(std::move(answer.whole));
+  for (Answer& answer : answers_) {
+    // Of each prompt, the first text has scored it.
+    const std::size_t scored = texts.size() - texts.size() % static_cast<std::size_t>(request_.n);
+    texts.push_back(std::move(answer.whole));
+    texts.back().prompt = answers_[scored].scores;
+  }
   reply_->send({.body = json_text(format_->whole(texts, usage_))}, usage_);
 }
 

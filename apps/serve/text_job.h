@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct TextPart {
   // The same taken apart, if TextPrompt::reading says how. What is not certain yet comes later.
   std::vector<data::AnswerPart> parts = {};
   std::vector<ShownToken> tokens = {};  // if the request asks for their log probabilities
+  // Of a whole answer, if TextRequest::prompt_logprobs asks for it: the prompt's tokens from the
+  // second one on.
+  std::span<const nn::NewToken> prompt = {};
   // "stop", "length", or "tool_calls" if the text ended by itself, with calls that are whole.
   std::optional<std::string> finish = {};
 };
@@ -96,12 +100,13 @@ class TextJob : public Job {
   void end(Answer& answer, std::string reason, TextPart& part);
   std::vector<ShownToken> echoed(const Answer& answer) const;
   void keep(TextPart part);
-  void count_logprobs(std::size_t tokens);
+  void count_logprobs(std::string_view field, std::size_t tokens, std::int64_t top);
   void send(TextPart part);
   void event(std::string text);
 
   const ServedModel& model_;
   const TextRequest request_;
+  const nn::GenerateOptions unscored_;  // of further texts of a prompt that has been scored
   const std::vector<TextPrompt> prompts_;
   const std::unique_ptr<TextFormat> format_;
   const std::unique_ptr<Reply> reply_;

@@ -26,6 +26,13 @@ double LogProbabilities::operator[](std::int32_t token) const {
   return static_cast<double>(logits_[static_cast<std::size_t>(token)]) - top_ - log_sum_;
 }
 
+std::int64_t LogProbabilities::rank(std::int32_t token) const {
+  const auto at = logits_.begin() + token;
+  const auto is_likelier = [&](float logit) { return logit > *at; };
+  return 1 + std::count_if(logits_.begin(), logits_.end(), is_likelier) +
+         std::count(logits_.begin(), at, *at);
+}
+
 std::vector<TokenLogprob> LogProbabilities::likeliest(std::int64_t count) const {
   std::vector<std::int32_t> order(logits_.size());
   std::iota(order.begin(), order.end(), 0);

@@ -20,6 +20,8 @@ class LogProbabilities {
   explicit LogProbabilities(std::span<const float> logits);
 
   double operator[](std::int32_t token) const;
+  // The place of a token among all, the likeliest first: 1 and more, in the order of likeliest().
+  std::int64_t rank(std::int32_t token) const;
   // The `count` likeliest tokens, or all if there are fewer; the likeliest first, of equal ones
   // that of the smaller id. Those of a logit of −∞ are not among them.
   std::vector<TokenLogprob> likeliest(std::int64_t count) const;

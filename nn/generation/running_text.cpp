@@ -26,7 +26,7 @@ void rule_out(std::span<float> logits, const Tokens& tokens) {
 
 NewToken scored_token(std::span<const float> logits, std::int32_t token, std::int64_t top) {
   const LogProbabilities logprobs(logits);
-  return {token, logprobs[token], logprobs.likeliest(top)};
+  return {token, logprobs[token], logprobs.likeliest(top), logprobs.rank(token)};
 }
 
 std::unique_ptr<Proposer> proposer_for(const GenerateOptions& options, std::int64_t prompt_tokens) {
@@ -70,7 +70,7 @@ bool RunningText::guarded(const Ask& ask) {
 }
 
 std::vector<NewToken> RunningText::take_new() {
-  if (error_) std::rethrow_exception(error_);
+  if (error_ && fresh_.empty()) std::rethrow_exception(error_);
   return std::exchange(fresh_, {});
 }
 

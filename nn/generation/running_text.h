@@ -16,8 +16,11 @@ namespace tapegrad::nn {
 
 struct NewToken {
   std::int32_t token;
-  double logprob = 0;  // under the model alone, if GenerateOptions::logprobs asks for it
-  std::vector<TokenLogprob> top = {};  // GenerateOptions::top_logprobs of them
+  // Under the model alone, if GenerateOptions::logprobs asks for it: top_logprobs likeliest ones,
+  // and the token's own place among all.
+  double logprob = 0;
+  std::vector<TokenLogprob> top = {};
+  std::int64_t rank = 0;
 };
 
 // max_new_tokens were made, a stop token was chosen, or the mask allowed none.
@@ -52,8 +55,10 @@ class RunningText {
   // Scores tokens of the prompt by the logits (rows, V) of the first positions of to_score().
   void score_prompt(std::span<const float> logits, std::int64_t vocab_size);
 
-  // Throws what the mask or the choice of a token has thrown, which has ended the text.
+  // Throws what the mask or the choice of a token has thrown, which has ended the text. Tokens from
+  // before that come first, in a call of their own: the text may be complete with them.
   std::vector<NewToken> take_new();
+  bool failed() const { return error_ != nullptr; }
   std::vector<NewToken> take_prompt() { return std::exchange(scores_, {}); }
 
  private:

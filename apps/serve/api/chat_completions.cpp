@@ -62,7 +62,18 @@ class ChatFormat : public ChoicesFormat {
       : ChoicesFormat(request, "chatcmpl-" + asked.id,
                       {"chat.completion", "chat.completion.chunk"}),
         tokenizer_(asked.model.model.tokenizer),
-        logprobs_(request.options.logprobs) {}
+        logprobs_(request.options.logprobs),
+        prompt_logprobs_(request.prompt_logprobs) {}
+
+  // The prompt is that of all texts.
+  Json whole(const std::vector<TextPart>& texts, const Usage& usage) override {
+    Json json = ChoicesFormat::whole(texts, usage);
+    if (prompt_logprobs_) {
+      json["prompt_logprobs"] =
+          prompt_logprobs_of(tokenizer_, texts.front().prompt, *prompt_logprobs_);
+    }
+    return json;
+  }
 
  private:
   Json choice(const TextPart& part) const override {
@@ -103,6 +114,7 @@ class ChatFormat : public ChoicesFormat {
 
   const data::Tokenizer& tokenizer_;
   const bool logprobs_;
+  const std::optional<std::int64_t> prompt_logprobs_;
 };
 
 }  // namespace
@@ -119,6 +131,7 @@ std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
   if (options.top_logprobs > 0 && !options.logprobs) {
     fields.refuse("top_logprobs", "'top_logprobs' needs 'logprobs': true");
   }
+  read_prompt_logprobs(fields, request);
   bool echo = false;
   fields.boolean("echo", echo);
   const ChatMessages messages = read_messages(fields, asked);

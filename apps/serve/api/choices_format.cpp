@@ -1,5 +1,7 @@
 #include "tapegrad/apps/serve/api/choices_format.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 namespace tapegrad::serve {
@@ -7,7 +9,34 @@ namespace {
 
 std::string unnamed_event(const Json& json) { return "data: " + json_text(json) + "\n\n"; }
 
+Json place_json(const data::Tokenizer& tokenizer, const nn::TokenLogprob& token,
+                std::int64_t rank) {
+  return {{"logprob", shown_logprob(token.logprob)},
+          {"rank", rank},
+          {"decoded_token", legacy_token(tokenizer.token_bytes(token.token))}};
+}
+
 }  // namespace
+
+std::span<const nn::TokenLogprob> first_of(const std::vector<nn::TokenLogprob>& top,
+                                           std::int64_t count) {
+  return std::span(top).first(std::min(top.size(), static_cast<std::size_t>(count)));
+}
+
+Json prompt_logprobs_of(const data::Tokenizer& tokenizer, std::span<const nn::NewToken> scores,
+                        std::int64_t count) {
+  Json list = Json::array({nullptr});
+  for (const nn::NewToken& score : scores) {
+    Json tokens = {{std::to_string(score.token),
+                    place_json(tokenizer, {score.token, score.logprob}, score.rank)}};
+    std::int64_t rank = 0;
+    for (const nn::TokenLogprob& t : first_of(score.top, count)) {
+      tokens[std::to_string(t.token)] = place_json(tokenizer, t, ++rank);
+    }
+    list.push_back(std::move(tokens));
+  }
+  return list;
+}
 
 ChoicesFormat::ChoicesFormat(const TextRequest& request, std::string id, const Objects& objects)
     : id_(std::move(id)),

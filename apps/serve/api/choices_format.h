@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,5 +41,13 @@ class ChoicesFormat : public TextFormat {
   const std::int64_t created_, seed_;
   const bool include_usage_;
 };
+
+// The first `count` of a list of the likeliest tokens, or all if there are fewer.
+std::span<const nn::TokenLogprob> first_of(const std::vector<nn::TokenLogprob>& top,
+                                           std::int64_t count);
+// vLLM's list of the tokens of a prompt: null for the first one, and for each further one an object
+// of it and of the `count` likeliest ones in its place, by their numbers.
+Json prompt_logprobs_of(const data::Tokenizer& tokenizer, std::span<const nn::NewToken> scores,
+                        std::int64_t count);
 
 }  // namespace tapegrad::serve

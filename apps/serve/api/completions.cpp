@@ -17,14 +17,19 @@ class CompletionFormat : public ChoicesFormat {
       : ChoicesFormat(request, "cmpl-" + asked.id, {"text_completion", "text_completion"}),
         tokenizer_(asked.model.model.tokenizer),
         logprobs_(request.options.logprobs),
-        tops_(request.options.top_logprobs > 0) {}
+        tops_(request.options.top_logprobs),
+        prompt_logprobs_(request.prompt_logprobs) {}
 
  private:
   Json choice(const TextPart& part) const override {
-    return {{"text", part.text},
-            {"index", part.index},
-            {"logprobs", logprobs_ ? logprobs(part.tokens) : Json()},
-            {"finish_reason", part.finish ? Json(*part.finish) : Json()}};
+    Json json = {{"text", part.text},
+                 {"index", part.index},
+                 {"logprobs", logprobs_ ? logprobs(part.tokens) : Json()},
+                 {"finish_reason", part.finish ? Json(*part.finish) : Json()}};
+    if (prompt_logprobs_) {
+      json["prompt_logprobs"] = prompt_logprobs_of(tokenizer_, part.prompt, *prompt_logprobs_);
+    }
+    return json;
   }
   std::optional<Json> first(std::size_t) const override { return std::nullopt; }
   std::vector<Json> pieces(const TextPart& part) const override { return {choice(part)}; }
@@ -32,13 +37,13 @@ class CompletionFormat : public ChoicesFormat {
     return legacy_token(tokenizer_.token_bytes(token));
   }
   Json likeliest(const ShownToken& shown) const {
-    if (!shown.scored || !tops_) return {};
+    if (!shown.scored || tops_ == 0) return {};
     Json top = Json::object();
     const auto add = [&](std::int32_t token, double logprob) {
       const std::string text = text_of(token);
       if (!top.contains(text)) top[text] = shown_logprob(logprob);
     };
-    for (const nn::TokenLogprob& t : shown.token.top) add(t.token, t.logprob);
+    for (const nn::TokenLogprob& t : first_of(shown.token.top, tops_)) add(t.token, t.logprob);
     add(shown.token.token, shown.token.logprob);
     return top;
   }
@@ -53,12 +58,14 @@ class CompletionFormat : public ChoicesFormat {
     }
     return {{"tokens", std::move(names)},
             {"token_logprobs", std::move(numbers)},
-            {"top_logprobs", tops_ ? std::move(tops) : Json()},
+            {"top_logprobs", tops_ > 0 ? std::move(tops) : Json()},
             {"text_offset", std::move(offsets)}};
   }
 
   const data::Tokenizer& tokenizer_;
-  const bool logprobs_, tops_;
+  const bool logprobs_;
+  const std::int64_t tops_;
+  const std::optional<std::int64_t> prompt_logprobs_;
 };
 
 TextPrompt prompt_of_text(const ServedModel& model, Fields& fields, const std::string& text,
@@ -121,6 +128,7 @@ std::unique_ptr<Job> completions(const Json& body, const Asked& asked) {
   fields.boolean("echo", echo);
   std::optional<std::int64_t> logprobs;
   fields.integer("logprobs", logprobs, 0, kMostTop);
+  read_prompt_logprobs(fields, request);
   std::vector<TextPrompt> prompts = read_prompts_field(model, fields, echo);
   fields.end();
   const auto texts = prompts.size() * static_cast<std::size_t>(request.n);
@@ -130,7 +138,11 @@ std::unique_ptr<Job> completions(const Json& body, const Asked& asked) {
   }
   request.options.logprobs = logprobs.has_value();
   request.options.top_logprobs = logprobs.value_or(0);
-  if (echo && logprobs) request.options.prompt_logprobs = *logprobs;
+  request.scores_echo = echo && logprobs;
+  if (request.scores_echo) {
+    auto& most = request.options.prompt_logprobs;
+    most = std::max(most.value_or(0), *logprobs);
+  }
   std::int64_t longest = 0;
   for (const TextPrompt& prompt : prompts) {
     longest = std::max(longest, std::ssize(prompt.tokens));

@@ -154,6 +154,15 @@ void read_max_tokens(Fields& fields, std::string_view name, TextRequest& request
   request.max_tokens = most;
 }
 
+void read_prompt_logprobs(Fields& fields, TextRequest& request) {
+  constexpr const char* kField = "prompt_logprobs";
+  fields.integer(kField, request.prompt_logprobs, 0, kMostTop);
+  if (request.prompt_logprobs && request.stream) {
+    fields.refuse(kField, "'prompt_logprobs' are no part of a stream: leave 'stream' out");
+  }
+  request.options.prompt_logprobs = request.prompt_logprobs;
+}
+
 void read_text_request(Fields& fields, const ServedModel& model, std::uint64_t new_seed,
                        TextRequest& request) {
   const NamedModel& named = read_model_name(fields, model);

@@ -24,6 +24,9 @@ struct TextRequest {
   std::vector<std::string> stops = {};
   std::uint64_t seed = 0;  // of the first text; each further one has the next number
   bool stream = false, include_usage = false;
+  // The field of this name. The options have the larger number if an echo asks for more.
+  std::optional<std::int64_t> prompt_logprobs = {};
+  bool scores_echo = false;  // log probabilities of an echo stand before those of its text
 };
 
 // Reads these fields. `new_seed` is the seed of a request that has none.
@@ -31,6 +34,8 @@ void read_text_request(Fields& fields, const ServedModel& model, std::uint64_t n
                        TextRequest& request);
 // A field that says max_tokens. Refused if another one has said something else.
 void read_max_tokens(Fields& fields, std::string_view name, TextRequest& request);
+// The log probabilities of a prompt's tokens, as vLLM has them: of choices, and in no stream.
+void read_prompt_logprobs(Fields& fields, TextRequest& request);
 // The field "model", or without it the model without adapters. Refused for a name that is not
 // known.
 const NamedModel& read_model_name(Fields& fields, const ServedModel& model);

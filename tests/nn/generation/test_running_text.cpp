@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -34,17 +35,18 @@ class Rising : public nn::TokenMask {
   std::int32_t last_, step_;
 };
 
-// Allows three tokens, and then throws.
+// Allows some tokens, and then throws.
 class Breaking : public nn::TokenMask {
  public:
-  void allow(std::span<float>) override { check(count_ < 3, "the mask breaks"); }
-  void accept(std::int32_t) override { ++count_; }
+  explicit Breaking(int most) : left_(most) {}
+  void allow(std::span<float>) override { check(left_ > 0, "the mask breaks"); }
+  void accept(std::int32_t) override { --left_; }
   std::unique_ptr<nn::TokenMask> clone() const override {
     return std::make_unique<Breaking>(*this);
   }
 
  private:
-  int count_ = 0;
+  int left_;
 };
 
 nn::DecoderConfig config() {
@@ -207,6 +209,17 @@ TEST_CASE("each token has its likeliest rivals", "[running_text]") {
   CHECK(model.run(text, options).tokens[0].top.size() == 50);
 }
 
+TEST_CASE("a rank is a place in the order of the likeliest tokens", "[running_text]") {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {1, 3, 3, kNever, 2, kNever};
+  const nn::LogProbabilities logprobs(logits);
+  std::int64_t rank = 0;
+  for (const nn::TokenLogprob& t : logprobs.likeliest(6)) CHECK(logprobs.rank(t.token) == ++rank);
+  CHECK(rank == 4);
+  CHECK(logprobs.rank(3) == 5);
+  CHECK(logprobs.rank(5) == 6);
+}
+
 TEST_CASE("the tokens of a prompt are scored, however it is cut", "[running_text]") {
   const Model model;
   const Tokens prompt = {4, 9, 1, 33, 20, 7, 7, 12, 3, 41, 2};
@@ -225,6 +238,11 @@ TEST_CASE("the tokens of a prompt are scored, however it is cut", "[running_text
     CHECK(t.token == prompt[i]);
     CHECK(t.logprob == Approx(nn::LogProbabilities(logits)[prompt[i]]).margin(1e-4));
     CHECK(t.top.size() == 2);
+    const float own = logits[static_cast<std::size_t>(prompt[i])];
+    const auto likelier = [&](float by) {
+      return std::ranges::count_if(logits, [&](float logit) { return logit > own + by; });
+    };
+    CHECK((t.rank >= 1 + likelier(1e-3F) && t.rank <= 1 + likelier(-1e-3F)));
   }
   CHECK_THROWS_WITH(model.run(Tokens(25, 1), options), ContainsSubstring("at most 24 tokens"));
 }
@@ -234,16 +252,33 @@ TEST_CASE("a mask that throws ends its own text, and no other", "[running_text]"
   const Tokens prompt = {4, 9, 1};
   const GenerateOptions whole{.max_new_tokens = 8};
   GenerateOptions broken = whole;
-  broken.mask = std::make_shared<Breaking>();
+  broken.mask = std::make_shared<Breaking>(3);
   Generation generation(model.gpt);
   const auto a = generation.add(prompt, broken, Rng(2)), b = generation.add(prompt, whole, Rng(1));
   while (generation.step()) {
   }
-  CHECK_THROWS_WITH(generation.take(a), ContainsSubstring("the mask breaks"));
-  const auto tokens_of = [](const Generation::Taken& taken) {
-    Tokens tokens;
-    for (const NewToken& t : taken.tokens) tokens.push_back(t.token);
-    return tokens;
-  };
-  CHECK(tokens_of(generation.take(b)) == tokens_of(model.run(prompt, whole)));
+  // What was made before it is no less right, and may be all that is wanted.
+  const Generation::Taken before = generation.take(a);
+  CHECK(before.tokens.size() == 3);
+  CHECK(!before.end);
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_WITH(generation.take(a), ContainsSubstring("the mask breaks"));
+  }
+  CHECK(tokens_of(generation.take(b).tokens) == tokens_of(model.run(prompt, whole).tokens));
+}
+
+TEST_CASE("an error behind tokens of the same step does not take them", "[running_text]") {
+  constexpr std::size_t kVocab = 8;
+  GenerateOptions options{.max_new_tokens = 20, .greedy = true};
+  options.mask = std::make_shared<Breaking>(2);
+  options.lookup = 2;
+  nn::RunningText text({5, 6, 7, 5, 6}, options, Rng(1));
+  text.propose(2);
+  REQUIRE(text.proposed() == Tokens{7, 5});
+  std::vector<float> logits(3 * kVocab, 0);
+  logits[7] = logits[kVocab + 5] = 9;
+  CHECK(text.choose(logits, kVocab) == 2);
+  CHECK(text.end());  // nothing more is made
+  CHECK(tokens_of(text.take_new()) == Tokens{7, 5});
+  CHECK_THROWS_WITH(text.take_new(), ContainsSubstring("the mask breaks"));
 }

@@ -1,7 +1,7 @@
 // Calls and reasoning in responses: how they are said, at once and in events.
 
 #include "tapegrad/apps/serve/api/responses/response_output.h"
-#include "tapegrad/tests/apps/serve/response_tools.h"
+#include "tapegrad/tests/apps/serve/responses/response_tools.h"
 #include "tapegrad/tests/apps/serve/script_model.h"
 
 namespace {

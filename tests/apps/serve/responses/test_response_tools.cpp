@@ -1,6 +1,6 @@
 // Tools of responses: what clients send of them, and what the model is shown.
 
-#include "tapegrad/tests/apps/serve/response_tools.h"
+#include "tapegrad/tests/apps/serve/responses/response_tools.h"
 
 namespace {
 
