@@ -14,6 +14,7 @@
 #include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/optimizers/lion.h"
 #include "tapegrad/optim/optimizers/muon.h"
+#include "tapegrad/optim/optimizers/nadam.h"
 #include "tapegrad/optim/optimizers/rmsprop.h"
 #include "tapegrad/optim/optimizers/sgd.h"
 #include "tapegrad/optim/schedule.h"
@@ -88,6 +89,11 @@ std::vector<NumberCase> optimizers() {
          options.ns_coefficients[1] = v;
          Muon({{"w", Tensor::zeros({2, 2}).set_requires_grad()}}, options);
        }},
+      {"[NAdamOptions] beta1", updates<NAdam>(&NAdamOptions::beta1), 1},
+      {"[NAdamOptions] beta2", updates<NAdam>(&NAdamOptions::beta2), 1},
+      {"[NAdamOptions] eps", updates<NAdam>(&NAdamOptions::eps), 0},
+      {"[NAdamOptions] weight_decay", updates<NAdam>(&NAdamOptions::weight_decay), -1},
+      {"[NAdamOptions] momentum_decay", updates<NAdam>(&NAdamOptions::momentum_decay), -1},
       {"[RMSpropOptions] alpha", updates<RMSprop>(&RMSpropOptions::alpha), 1},
       {"[RMSpropOptions] eps", updates<RMSprop>(&RMSpropOptions::eps), 0},
       {"[RMSpropOptions] weight_decay", updates<RMSprop>(&RMSpropOptions::weight_decay), -1},

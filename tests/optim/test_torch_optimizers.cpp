@@ -5,6 +5,7 @@
 
 #include "tapegrad/optim/optimizers/adam.h"
 #include "tapegrad/optim/optimizers/adamw.h"
+#include "tapegrad/optim/optimizers/nadam.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
@@ -45,6 +46,7 @@ Options options_of(const nlohmann::json& json, Options o) {
 optim::OptimizerState optimizer_of(const std::string& kind, const nlohmann::json& options,
                                    const NamedTensors& named) {
   if (kind == "Adam") return optim::Adam(named, options_of(options, optim::AdamOptions{}));
+  if (kind == "NAdam") return optim::NAdam(named, options_of(options, optim::NAdamOptions{}));
   REQUIRE(kind == "AdamW");
   return optim::AdamW(named, options_of(options, optim::AdamWOptions{.decay_all = true}));
 }
@@ -62,13 +64,11 @@ double worst(const Tensor& t, const std::vector<double>& expected) {
 
 }  // namespace
 
-TEST_CASE("Adam and AdamW make PyTorch's steps, with amsgrad or without, in f32 and f64",
-          "[torch-optimizers]") {
+TEST_CASE("Adam, AdamW and NAdam make PyTorch's steps, in f32 and f64", "[torch-optimizers]") {
   const nlohmann::json golden = golden_json("optimizers.json");
   const DType dtype = GENERATE(DType::f32, DType::f64);
   const double tolerance = dtype == DType::f32 ? 5e-7 : 2e-15;
   for (const auto& golden_case : golden["cases"]) {
-    if (golden_case["kind"] == "NAdam") continue;
     Tensor p = numbers(golden["shape"], 0, dtype).set_requires_grad();
     optim::OptimizerState optimizer =
         optimizer_of(golden_case["kind"], golden_case["options"], {{"p", p}});

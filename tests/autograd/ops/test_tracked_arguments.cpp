@@ -97,6 +97,7 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"optim/optimizers/adamw.h", {"AdamW"}},
     {"optim/optimizers/lion.h", {"Lion"}},
     {"optim/optimizers/muon.h", {"Muon"}},
+    {"optim/optimizers/nadam.h", {"NAdam"}},
     {"optim/optimizers/rmsprop.h", {"RMSprop"}},
     {"optim/optimizers/sgd.h", {"SGD"}},
     {"run/record/layer_stats.h", {"LayerStats"}},
