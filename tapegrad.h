@@ -49,6 +49,7 @@
 #include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/optimizers/lion.h"
 #include "tapegrad/optim/optimizers/muon.h"
+#include "tapegrad/optim/optimizers/nadam.h"
 #include "tapegrad/optim/optimizers/rmsprop.h"
 #include "tapegrad/optim/optimizers/sgd.h"
 #include "tapegrad/optim/schedule.h"

@@ -26,6 +26,21 @@ std::vector<double> square_sums_of(const T* g, std::int64_t n) {
   return sums;
 }
 
+// Replaces each element g of the gradients by change(g), in place.
+template <class Change>
+void change_gradients(const NamedTensors& parameters, const Change& change) {
+  for (const auto& [name, t] : parameters) {
+    Tensor grad = t.grad();
+    if (!grad.defined()) continue;
+    dispatch(grad.dtype(), [&](auto zero) {
+      auto* g = grad.mutable_data<decltype(zero)>();
+      parallel_for(grad.numel(), kSquareChunk, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) g[i] = change(g[i]);
+      });
+    });
+  }
+}
+
 }  // namespace
 
 // The chunks are fixed, so that the norm does not depend on the number of threads.
@@ -64,19 +79,17 @@ Clipping clipping_of(double norm, double max_norm) {
 double clip_grad_norm(const NamedTensors& parameters, double max_norm) {
   const auto [norm, factor] = measure_clipping(parameters, max_norm);
   if (factor == 1) return norm;
-  for (const auto& [name, t] : parameters) {
-    Tensor grad = t.grad();
-    if (!grad.defined()) continue;
-    dispatch(grad.dtype(), [&, by = factor](auto zero) {
-      using T = decltype(zero);
-      T* g = grad.mutable_data<T>();
-      const T scale = static_cast<T>(by);
-      parallel_for(grad.numel(), kSquareChunk, [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) g[i] *= scale;
-      });
-    });
-  }
+  change_gradients(parameters,
+                   [factor = factor](auto g) { return g * static_cast<decltype(g)>(factor); });
   return norm;
+}
+
+void clip_grad_value(const NamedTensors& parameters, double clip_value) {
+  check(clip_value >= 0, "clip_value must be at least 0, not {}", clip_value);
+  change_gradients(parameters, [clip_value](auto g) {
+    const auto bound = static_cast<decltype(g)>(clip_value);
+    return std::clamp(g, -bound, bound);
+  });
 }
 
 }  // namespace tapegrad::optim

@@ -28,4 +28,9 @@ Clipping clipping_of(double norm, double max_norm);
 // factor to AdamW::step instead saves one pass over the gradients.
 double clip_grad_norm(const NamedTensors& parameters, double max_norm);
 
+// Sets each element of the gradients that is above clip_value to it, and each one below −clip_value
+// to that, as torch.nn.utils.clip_grad_value_. NaN stays NaN. Error if clip_value is below 0 or
+// not a number.
+void clip_grad_value(const NamedTensors& parameters, double clip_value);
+
 }  // namespace tapegrad::optim

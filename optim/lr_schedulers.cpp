@@ -15,6 +15,40 @@ double StepLR::operator()(std::int64_t iteration) const {
   return learning_rate * std::pow(gamma, static_cast<double>(iteration / step_size));
 }
 
+double MultiStepLR::operator()(std::int64_t iteration) const {
+  check_numbers("MultiStepLR",
+                {{"learning_rate", learning_rate, at_least(0)}, {"gamma", gamma, at_least(0)}});
+  double passed = 0;
+  for (const std::int64_t milestone : milestones) {
+    check_numbers("MultiStepLR", {{"milestones", static_cast<double>(milestone), at_least(0)}});
+    if (milestone <= iteration) ++passed;
+  }
+  return learning_rate * std::pow(gamma, passed);
+}
+
+double ExponentialLR::operator()(std::int64_t iteration) const {
+  check_numbers("ExponentialLR",
+                {{"learning_rate", learning_rate, at_least(0)}, {"gamma", gamma, at_least(0)}});
+  return learning_rate * std::pow(gamma, static_cast<double>(iteration));
+}
+
+double CosineAnnealingWarmRestarts::operator()(std::int64_t iteration) const {
+  check_numbers("CosineAnnealingWarmRestarts",
+                {{"learning_rate", learning_rate, at_least(0)},
+                 {"t_0", static_cast<double>(t_0), above(0)},
+                 {"t_mult", static_cast<double>(t_mult), at_least(1)},
+                 {"eta_min", eta_min, at_least(0)},
+                 {"iteration", static_cast<double>(iteration), at_least(0)}});
+  // In double, because t_0·t_multⁿ may be more than an integer holds.
+  double at = static_cast<double>(t_mult == 1 ? iteration % t_0 : iteration);
+  double cycle = static_cast<double>(t_0);
+  while (at >= cycle) {
+    at -= cycle;
+    cycle *= static_cast<double>(t_mult);
+  }
+  return eta_min + (learning_rate - eta_min) * (1 + std::cos(std::numbers::pi * at / cycle)) / 2;
+}
+
 double OneCycleLR::operator()(std::int64_t iteration) const {
   check_numbers("OneCycleLR", {{"max_lr", max_lr, at_least(0)},
                                {"total_steps", static_cast<double>(total_steps), above(0)},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tapegrad/base/cxx20.h"
 
@@ -17,6 +18,36 @@ struct StepLR {
   double gamma = 0.1;
 
   double operator()(std::int64_t iteration) const;
+};
+
+// learning_rate·gamma^n, where n is the number of milestones that are not above the iteration. One
+// that is there twice counts twice; their order does not matter.
+struct MultiStepLR {
+  double learning_rate = 1e-3;
+  std::vector<std::int64_t> milestones = {};
+  double gamma = 0.1;
+
+  double operator()(std::int64_t iteration) const;
+};
+
+// learning_rate·gamma^iteration.
+struct ExponentialLR {
+  double learning_rate = 1e-3;
+  double gamma = 0.9;
+
+  double operator()(std::int64_t iteration) const;
+};
+
+// Half cosines one after the other (Loshchilov & Hutter, "SGDR", arXiv 1608.03983, equation 5):
+// eta_min + (learning_rate − eta_min)·(1 + cos(π·i/n))/2 in iteration i of a cycle of n. The first
+// cycle has t_0 iterations, each later one t_mult times as many as the one before it.
+struct CosineAnnealingWarmRestarts {
+  double learning_rate = 1e-3;
+  std::int64_t t_0 = 1;
+  std::int64_t t_mult = 1;
+  double eta_min = 0;
+
+  double operator()(std::int64_t iteration) const;  // Error below iteration 0
 };
 
 // One cycle (Smith & Topin, "Super-Convergence", arXiv 1708.07120): from max_lr/div_factor up to

@@ -1,5 +1,6 @@
 #include "tapegrad/optim/optimizers/adam.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tapegrad/base/internal/number_rules.h"
@@ -26,11 +27,19 @@ class AdamRule : public Optimizer {
   std::string_view name() const override { return kName; }
   std::string_view title() const override { return "Adam"; }
   std::vector<StateSpec> keeps(const Shape& shape) const override {
-    return {{"exp_avg", shape}, {"exp_avg_sq", shape}};
+    std::vector<StateSpec> kept{{"exp_avg", shape}, {"exp_avg_sq", shape}};
+    if (options_.amsgrad) kept.push_back({"max_exp_avg_sq", shape});
+    return kept;
   }
   ShardGranularity cut(const Shape&) const override { return ShardGranularity::elements; }
 
   void update(UpdatedPart& part, const UpdateFactors& f) const override {
+    options_.amsgrad ? update_all<true>(part, f) : update_all<false>(part, f);
+  }
+
+ private:
+  template <bool kAmsgrad>
+  void update_all(UpdatedPart& part, const UpdateFactors& f) const {
     const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(f.step));
     const double correction2 = 1 - std::pow(options_.beta2, static_cast<double>(f.step));
     dispatch(part.gradient.dtype(), [&](auto zero) {
@@ -45,19 +54,21 @@ class AdamRule : public Optimizer {
       T* p = part.parameter.mutable_data<T>();
       T* m = part.kept[0].mutable_data<T>();
       T* v = part.kept[1].mutable_data<T>();
+      T* largest = kAmsgrad ? part.kept[2].mutable_data<T>() : nullptr;
       const T* g = part.gradient.data<T>();
       parallel_for(part.gradient.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           const T gradient = factor * g[i] + decay * p[i];
           m[i] += one_minus_beta1 * (gradient - m[i]);
           v[i] = beta2 * v[i] + one_minus_beta2 * gradient * gradient;
-          p[i] -= step_size * (m[i] / (std::sqrt(v[i]) / root_scale + eps));
+          T square = v[i];
+          if constexpr (kAmsgrad) square = largest[i] = std::max(square, largest[i]);
+          p[i] -= step_size * (m[i] / (std::sqrt(square) / root_scale + eps));
         }
       });
     });
   }
 
- private:
   AdamOptions options_;
 };
 

@@ -298,3 +298,4 @@ HERE("nn.init.kaiming_normal_", nn::refill(w, nn::kaiming_normal({.mode = nn::Fa
 HERE("nn.init.trunc_normal_", nn::refill(w, nn::trunc_normal({.std = 0.02}), rng))
 HERE("nn.init.orthogonal_", nn::refill(w, nn::orthogonal(), rng))
 HERE("nn.utils.clip_grad_norm_", optim::clip_grad_norm(parameters, 1))
+HERE("nn.utils.clip_grad_value_", optim::clip_grad_value(parameters, 1))

@@ -111,6 +111,32 @@ TEST_CASE("a limit that means nothing is an error", "[clip]") {
   CHECK_THROWS_WITH(clip_grad_norm(with_gradients(), std::nan("")), ContainsSubstring("nan"));
 }
 
+// torch.nn.utils.clip_grad_value_
+TEST_CASE("clip_grad_value cuts each element, as PyTorch does, in place", "[clip]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const NamedTensors parameters = with_gradients(dtype);
+  const Tensor handle = parameters[0].second.grad();
+  optim::clip_grad_value(parameters, 1.5);
+  CHECK(list(handle) == std::vector<double>{1, -1.5, 0.5, 1.5});
+  CHECK(list(parameters[1].second.grad()) == std::vector<double>{-1.5, 0.25});
+  CHECK_FALSE(parameters[2].second.grad().defined());
+  optim::clip_grad_value(parameters, 0);
+  CHECK(list(handle) == std::vector<double>{0, 0, 0, 0});
+}
+
+TEST_CASE("clip_grad_value cuts infinities, keeps NaN, and refuses a limit that means nothing",
+          "[clip]") {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const NamedTensors parameters =
+      with_gradient(Tensor::from<float>({inf, -inf, std::nanf("")}, {3}));
+  optim::clip_grad_value(parameters, 2);
+  const Tensor grad = parameters[0].second.grad();
+  CHECK((grad.at(0) == 2 && grad.at(1) == -2 && std::isnan(grad.at(2))));
+  CHECK_THROWS_WITH(optim::clip_grad_value(parameters, -1),
+                    "clip_value must be at least 0, not -1");
+  CHECK_THROWS_WITH(optim::clip_grad_value(parameters, std::nan("")), ContainsSubstring("not nan"));
+}
+
 TEST_CASE("the norm of no gradients is 0", "[clip]") {
   CHECK(grad_norm({}) == 0);
   CHECK(clip_grad_norm({}, 1) == 0);

@@ -6,6 +6,9 @@
 
 using namespace tapegrad;
 using namespace tapegrad::testing;
+using optim::CosineAnnealingWarmRestarts;
+using optim::ExponentialLR;
+using optim::MultiStepLR;
 using optim::OneCycleLR;
 using optim::ReduceLROnPlateau;
 using optim::StepLR;
@@ -37,6 +40,58 @@ TEST_CASE("StepLR has PyTorch's rates", "[lr-schedulers]") {
   CHECK(differences(first_rates(StepLR{.learning_rate = 0.8, .step_size = 3, .gamma = 0.5}, 10),
                     {0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.1}) == "");
   CHECK_THROWS_WITH(StepLR{.step_size = 0}(1), "[StepLR] step_size must be above 0, not 0");
+}
+
+// torch.optim.lr_scheduler.MultiStepLR([2, 5, 5, 9], gamma=0.5) and ([7, 3], gamma=0.1)
+TEST_CASE("MultiStepLR has PyTorch's rates, milestones in any order, once or twice",
+          "[lr-schedulers]") {
+  CHECK(differences(
+            first_rates(MultiStepLR{.learning_rate = 0.8, .milestones = {9, 5, 2, 5}, .gamma = 0.5},
+                        11),
+            {0.8, 0.8, 0.4, 0.4, 0.4, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05}) == "");
+  CHECK(differences(first_rates(MultiStepLR{.learning_rate = 0.8, .milestones = {7, 3}}, 9),
+                    {0.8, 0.8, 0.8, 0.08, 0.08, 0.08, 0.08, 0.008, 0.008}) == "");
+  CHECK(MultiStepLR{.learning_rate = 0.8}(100) == 0.8);
+  CHECK_THROWS_WITH((MultiStepLR{.milestones = {3, -1}}(1)),
+                    "[MultiStepLR] milestones must be at least 0, not -1");
+}
+
+// torch.optim.lr_scheduler.ExponentialLR(gamma=0.9)
+TEST_CASE("ExponentialLR has PyTorch's rates", "[lr-schedulers]") {
+  CHECK(differences(
+            first_rates(ExponentialLR{.learning_rate = 0.8, .gamma = 0.9}, 8),
+            {0.8, 0.7200000000000001, 0.6480000000000001, 0.5832000000000002, 0.5248800000000001,
+             0.47239200000000015, 0.42515280000000016, 0.3826375200000002}) == "");
+}
+
+// torch.optim.lr_scheduler.CosineAnnealingWarmRestarts
+TEST_CASE("CosineAnnealingWarmRestarts has PyTorch's rates, cycles alike or ever longer",
+          "[lr-schedulers]") {
+  CHECK(differences(first_rates(CosineAnnealingWarmRestarts{.learning_rate = 0.8, .t_0 = 4}, 10),
+                    {0.8, 0.682842712474619, 0.4, 0.11715728752538102, 0.8, 0.682842712474619, 0.4,
+                     0.11715728752538102, 0.8, 0.682842712474619}) == "");
+  CHECK(differences(first_rates(
+                        CosineAnnealingWarmRestarts{
+                            .learning_rate = 0.8, .t_0 = 3, .t_mult = 2, .eta_min = 0.1},
+                        12),
+                    {0.8, 0.625, 0.27500000000000013, 0.8, 0.7531088913245536, 0.625,
+                     0.45000000000000007, 0.27500000000000013, 0.14689110867544647, 0.8,
+                     0.7880740392011739, 0.7531088913245536}) == "");
+}
+
+TEST_CASE("CosineAnnealingWarmRestarts ends for the largest numbers, and refuses small ones",
+          "[lr-schedulers]") {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  CHECK(CosineAnnealingWarmRestarts{.learning_rate = 1, .t_0 = 2, .t_mult = most}(2) == 1);
+  CHECK(CosineAnnealingWarmRestarts{.learning_rate = 1, .t_0 = 1}(most) == 1);
+  const double last = CosineAnnealingWarmRestarts{.learning_rate = 1, .t_0 = 1, .t_mult = 2}(most);
+  CHECK((last >= 0 && last <= 1));
+  CHECK_THROWS_WITH(CosineAnnealingWarmRestarts{.t_0 = 0}(0),
+                    ContainsSubstring("t_0 must be above"));
+  CHECK_THROWS_WITH(CosineAnnealingWarmRestarts{.t_mult = 0}(0),
+                    ContainsSubstring("t_mult must be at least 1, not 0"));
+  CHECK_THROWS_WITH(CosineAnnealingWarmRestarts{}(-1),
+                    ContainsSubstring("iteration must be at least 0, not -1"));
 }
 
 // torch.optim.lr_scheduler.OneCycleLR

@@ -117,9 +117,9 @@ TEST_CASE("Lion leaves a weight without gradients where it is, and decays cautio
   CHECK(differences(list(p), {2 * 0.95 - 0.1, -2 - 0.1, 2 * 0.95}) == "");
 }
 
-TEST_CASE("Adam, RMSprop, Adagrad and Lion go on from a checkpoint with the same bits",
+TEST_CASE("Adam, NAdam, RMSprop, Adagrad and Lion go on from a checkpoint with the same bits",
           "[more-optimizers]") {
-  const char* const name = GENERATE("adam", "rmsprop", "adagrad", "lion");
+  const char* const name = GENERATE("adam", "nadam", "rmsprop", "adagrad", "lion");
   const TempFolder folder;
   const std::string path = (folder / "state.safetensors").string();
   optim::GroupRules rules{.optimizer = optim::optimizer_named(name), .weight_decay = 0.1};
@@ -142,7 +142,7 @@ TEST_CASE("Adam, RMSprop, Adagrad and Lion go on from a checkpoint with the same
 }
 
 TEST_CASE("a factor that clips multiplies the gradients of every optimiser", "[more-optimizers]") {
-  const char* const name = GENERATE("adam", "rmsprop", "adagrad", "lion");
+  const char* const name = GENERATE("adam", "nadam", "rmsprop", "adagrad", "lion");
   const auto run = [&](double gradient, double factor) {
     Tensor p = Tensor::from<double>({2, 1}, {2}).set_requires_grad();
     const NamedTensors named{{"p", p}};

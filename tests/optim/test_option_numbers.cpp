@@ -14,6 +14,7 @@
 #include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/optimizers/lion.h"
 #include "tapegrad/optim/optimizers/muon.h"
+#include "tapegrad/optim/optimizers/nadam.h"
 #include "tapegrad/optim/optimizers/rmsprop.h"
 #include "tapegrad/optim/optimizers/sgd.h"
 #include "tapegrad/optim/schedule.h"
@@ -88,6 +89,11 @@ std::vector<NumberCase> optimizers() {
          options.ns_coefficients[1] = v;
          Muon({{"w", Tensor::zeros({2, 2}).set_requires_grad()}}, options);
        }},
+      {"[NAdamOptions] beta1", updates<NAdam>(&NAdamOptions::beta1), 1},
+      {"[NAdamOptions] beta2", updates<NAdam>(&NAdamOptions::beta2), 1},
+      {"[NAdamOptions] eps", updates<NAdam>(&NAdamOptions::eps), 0},
+      {"[NAdamOptions] weight_decay", updates<NAdam>(&NAdamOptions::weight_decay), -1},
+      {"[NAdamOptions] momentum_decay", updates<NAdam>(&NAdamOptions::momentum_decay), -1},
       {"[RMSpropOptions] alpha", updates<RMSprop>(&RMSpropOptions::alpha), 1},
       {"[RMSpropOptions] eps", updates<RMSprop>(&RMSpropOptions::eps), 0},
       {"[RMSpropOptions] weight_decay", updates<RMSprop>(&RMSpropOptions::weight_decay), -1},
@@ -100,6 +106,14 @@ std::vector<NumberCase> optimizers() {
       {"[DecayFactor] end", schedules(&DecayFactor::end), -1},
       {"[StepLR] learning_rate", schedules(&StepLR::learning_rate), -1},
       {"[StepLR] gamma", schedules(&StepLR::gamma), -1},
+      {"[MultiStepLR] learning_rate", schedules(&MultiStepLR::learning_rate), -1},
+      {"[MultiStepLR] gamma", schedules(&MultiStepLR::gamma), -1},
+      {"[ExponentialLR] learning_rate", schedules(&ExponentialLR::learning_rate), -1},
+      {"[ExponentialLR] gamma", schedules(&ExponentialLR::gamma), -1},
+      {"[CosineAnnealingWarmRestarts] learning_rate",
+       schedules(&CosineAnnealingWarmRestarts::learning_rate), -1},
+      {"[CosineAnnealingWarmRestarts] eta_min", schedules(&CosineAnnealingWarmRestarts::eta_min),
+       -1},
       {"[OneCycleLR] max_lr", schedules(&OneCycleLR::max_lr), -1},
       {"[OneCycleLR] pct_start", schedules(&OneCycleLR::pct_start), 1.5},
       {"[OneCycleLR] div_factor", schedules(&OneCycleLR::div_factor), 0},

@@ -42,7 +42,8 @@ TEST_CASE("the first program trains by each optimizer, resumes, and samples", "[
     REQUIRE(r.code == 0);
     return run;
   };
-  for (const char* optimizer : {"adamw", "adam", "adagrad", "lion", "muon", "rmsprop", "sgd"}) {
+  for (const char* optimizer :
+       {"adamw", "adam", "adagrad", "lion", "muon", "nadam", "rmsprop", "sgd"}) {
     trained(optimizer, {"--optimizer", optimizer});
   }
   for (const char* preset : {"char-fast", "llama-char", "quickstart"}) {

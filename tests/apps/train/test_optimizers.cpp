@@ -46,8 +46,10 @@ TEST_CASE("a resumed run of any optimiser ends with the bits of one that never s
                           kRmsprop,
                           {"--optimizer", "adam"},
                           {"--optimizer", "adagrad"},
+                          {"--optimizer", "nadam", "--nadam-decoupled-weight-decay"},
+                          {"--optimizer", "adamw", "--amsgrad", "--beta2", "0.9"},
                           {"--optimizer", "lion", "--cautious-decay"}};
-  const Args& more = choices[GENERATE(0, 1, 2, 3, 4, 5, 6, 7)];
+  const Args& more = choices[GENERATE(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)];
   const TinyRun whole(8, more), parts(3, more);
   check_ended_well(train(resume_run(parts.run, 8)));
   CHECK(same_model(whole.run, parts.run));

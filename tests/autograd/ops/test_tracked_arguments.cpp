@@ -88,7 +88,8 @@ const std::map<std::string, Names> kWithoutGradients = {
     // Parameters: their initial values, their gradients, and what optimisers keep.
     {"nn/init.h", {"refill"}},
     {"nn/params.h", {"redraw"}},
-    {"optim/clip.h", {"grad_norm", "square_sums", "measure_clipping", "clip_grad_norm"}},
+    {"optim/clip.h",
+     {"grad_norm", "square_sums", "measure_clipping", "clip_grad_norm", "clip_grad_value"}},
     {"optim/parameter_groups.h", {"make_groups", "bytes_kept", "units_of"}},
     {"optim/gradient_sync.h", {"make_gradient_sync"}},
     {"optim/optimizer_state.h", {"OptimizerState"}},
@@ -97,6 +98,7 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"optim/optimizers/adamw.h", {"AdamW"}},
     {"optim/optimizers/lion.h", {"Lion"}},
     {"optim/optimizers/muon.h", {"Muon"}},
+    {"optim/optimizers/nadam.h", {"NAdam"}},
     {"optim/optimizers/rmsprop.h", {"RMSprop"}},
     {"optim/optimizers/sgd.h", {"SGD"}},
     {"run/record/layer_stats.h", {"LayerStats"}},
