@@ -25,11 +25,4 @@ bool read_number(py::handle from, Number& to) {
   return true;
 }
 
-bool read_sizes(py::handle from, std::vector<std::int64_t>& to) {
-  py::detail::make_caster<std::vector<std::int64_t>> sizes;
-  if (!sizes.load(from, true)) return false;
-  to = py::detail::cast_op<std::vector<std::int64_t>&&>(std::move(sizes));
-  return true;
-}
-
 }  // namespace tapegrad::python

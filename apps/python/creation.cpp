@@ -86,7 +86,7 @@ void bind_random(py::module_& m) {
       .def(
           "randperm",
           [](Rng& rng, std::int64_t n) {
-            check(n >= 0 && n <= std::int64_t{1} << 32, "[randperm] {} numbers", n);
+            check(n >= 0 && n <= std::int64_t{1} << 28, "[randperm] {} numbers", n);
             return rng.randperm(n);
           },
           py::arg("n"), "0, 1, … n − 1, shuffled.")

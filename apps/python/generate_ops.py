@@ -38,8 +38,8 @@ PLAIN = {
     "std::int32_t": ("std::int32_t", "{}"),
     "std::int64_t": ("std::int64_t", "{}"),
     "DType": ("DType", "{}"),
-    "Size2d": ("Size2d", "{}"),
-    "Scale2d": ("Scale2d", "{}"),
+    "Size2d": ("Pair<std::int64_t>", "Size2d({0}.h, {0}.w)"),
+    "Scale2d": ("Pair<Number>", "Scale2d({0}.h, {0}.w)"),
     "Rng&": ("Rng&", "{}"),
     "Rng*": ("Rng*", "{}"),
 }
@@ -99,7 +99,9 @@ class Translator:
             return f"{shown} = py::none()"
         if value_type == "DType":
             return f'py::arg_v("{name}", {default}, "{default.split("::")[1]}")'
-        if value_type in ("Size2d", "Dims") or "vector" in value_type:
+        if value_type == "Pair<std::int64_t>":
+            return f"{shown} = {value_type}{{{default}, {default}}}"
+        if value_type == "Dims" or "vector" in value_type:
             return f"{shown} = {value_type}({default.strip('{}')})"
         if value_type == "Number":
             return f"{shown} = static_cast<double>({default})"
@@ -206,7 +208,7 @@ def translate(found):
     problems += [f"LEFT_OUT names {name}, which no header declares" for name in LEFT_OUT if name not in names]
     problems += [f"{name} is no struct, enum or function" for name in found.others if name not in LEFT_OUT]
     for function in found.functions:
-        if function.name in LEFT_OUT or function.name.startswith("operator"):  # operators.cpp has Python's
+        if function.name in LEFT_OUT or function.name.startswith("operator"):  # tensor_operators.cpp has Python's
             continue
         try:
             bindings.append(translator.binding(function))

@@ -2,6 +2,8 @@
 
 #include <pybind11/numpy.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,6 +37,16 @@ DType dtype_of_array(std::string_view function, const py::array& a) {
       function, text_of(a.dtype()));
 }
 
+// Of a contiguous array of bool: an element that is a view of another dtype may have any bits.
+void check_bits(std::string_view function, DType dtype, const py::array& a) {
+  const auto* const bytes = static_cast<const std::uint8_t*>(a.data());
+  check(dtype != DType::boolean ||
+            std::all_of(bytes, bytes + a.size(), [](std::uint8_t byte) { return byte <= 1; }),
+        "[{}] an element of bool has another byte than 0 and 1: convert with astype(), not with "
+        "view()",
+        function);
+}
+
 Shape shape_of(const py::array& a) {
   return Shape(std::span<const std::int64_t>(a.shape(), static_cast<std::size_t>(a.ndim())));
 }
@@ -59,6 +71,7 @@ Tensor from_numpy(const py::array& a) {
   check((a.flags() & py::array::c_style) != 0,
         "[from_numpy] the array of shape {} is not contiguous in C's order, as tensors are: {}",
         shape_of(a), kCopy);
+  check_bits("from_numpy", dtype, a);
   return Tensor::from_blob(py::array(a).mutable_data(), shape_of(a), dtype, keeper_of(a));
 }
 
@@ -74,6 +87,7 @@ py::array read_array(const py::object& data, bool& is_array) {
 
 Tensor copied(const py::array& a) {
   const DType dtype = dtype_of_array("tensor", a);
+  check_bits("tensor", dtype, a);
   return dispatch_all(dtype, [&](auto zero) {
     using T = decltype(zero);
     const std::span values(static_cast<const T*>(a.data()), static_cast<std::size_t>(a.size()));

@@ -92,19 +92,6 @@ class PythonTape {
   Block<NamedTape> block_;
 };
 
-// Pauses end in the reverse of the order in which they began.
-class Pause {
- public:
-  Pause() : depth_(++open) {}
-  ~Pause() { --open; }
-  bool is_innermost() const { return depth_ == open; }
-
- private:
-  static inline thread_local int open = 0;
-  int depth_;
-  TapePause pause_;
-};
-
 BackwardOptions backward_options(const std::optional<Tensors>& seeds, bool keep) {
   return {.seeds = seeds ? listed(*seeds) : std::vector<Tensor>(), .keep = keep};
 }
@@ -134,15 +121,12 @@ py::object gradient(const PythonTape& tape, const Tensors& roots, const Tensors&
 }
 
 void bind_pause(py::module_& m) {
-  using PauseBlock = Block<Pause>;
-  py::class_<PauseBlock>(m, "TapePause",
-                         "In `with TapePause():`, the tapes that are live record nothing.")
+  using Pause = Block<TapePause>;
+  py::class_<Pause>(m, "TapePause",
+                    "In `with TapePause():`, the tapes that are live record nothing.")
       .def(py::init<>())
-      .def("__enter__", [](PauseBlock& block) { block.enter(); })
-      .def("__exit__", [](PauseBlock& block, const py::args&) {
-        check(block.get().is_innermost(), "another pause that began later has not ended");
-        block.exit();
-      });
+      .def("__enter__", [](Pause& pause) { pause.enter(); })
+      .def("__exit__", [](Pause& pause, const py::args&) { pause.exit(); });
 }
 
 }  // namespace

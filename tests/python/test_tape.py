@@ -129,14 +129,6 @@ class Misuse(unittest.TestCase):
             self.assertEqual(other.size(), 1)
         self.assertRaises(tg.Error, tape.backward, y)
 
-    def test_pauses_end_in_order(self):
-        first, second = tg.TapePause(), tg.TapePause()
-        first.__enter__()
-        second.__enter__()
-        self.assertRaisesRegex(tg.Error, "has not ended", first.__exit__)
-        second.__exit__()
-        first.__exit__()
-
     def test_check_finite_names_the_op_and_the_module(self):
         w = tg.tensor([-1.0], requires_grad=True)
         with tg.Tape(check_finite=True, names={"head.weight": w}):

@@ -74,6 +74,12 @@ class Numpy(unittest.TestCase):
         with self.assertRaisesRegex(tg.Error, "multiple of 4"):
             tg.from_numpy(bytes_[1:].view(np.float32))
 
+    def test_truth_values_have_bytes_of_0_and_1(self):
+        a = np.array([1, 2], dtype=np.uint8).view(bool)
+        for make in (tg.from_numpy, tg.tensor):
+            with self.assertRaisesRegex(tg.Error, "another byte than 0 and 1"):
+                make(a)
+
     def test_empty_arrays_and_scalars(self):
         self.assertEqual(tg.from_numpy(np.zeros((0, 3), dtype=np.float32)).numpy().shape, (0, 3))
         self.assertEqual(tg.tensor(np.float64(2)).shape, ())
@@ -111,6 +117,7 @@ class Making(unittest.TestCase):
         self.assertEqual(rng.randperm(5), permutation)
         self.assertRaises(tg.Error, rng.set_state, "nonsense")
         self.assertRaises(tg.Error, rng.randint, 0)
+        self.assertRaises(tg.Error, rng.randperm, 2**40)
         self.assertRaises(tg.Error, tg.Rng, 1, "dice")
 
     def test_a_text_is_pytorchs(self):
@@ -174,7 +181,7 @@ class Operators(unittest.TestCase):
             lambda p, q: p + q, lambda p, q: p - q, lambda p, q: p * q, lambda p, q: p / q, lambda p, q: abs(p) ** q,
             lambda p, q: p @ q, lambda p, q: -p, lambda p, q: p + 1, lambda p, q: 1 - p, lambda p, q: 2 * p, lambda p, q: 2 / p,
             lambda p, q: p**2, lambda p, q: 2**p, lambda p, q: p / 3, lambda p, q: p < q, lambda p, q: p >= 3, lambda p, q: 1 < p,
-            lambda p, q: p == q, lambda p, q: p != 1, lambda p, q: (p > 0) & (p < q), lambda p, q: ~(p > 0) | (p < q),
+            lambda p, q: p == q, lambda p, q: p != 1,
         ]:
             np.testing.assert_allclose(f(x, y).numpy(), f(a, b), rtol=1e-15)
 
@@ -191,7 +198,7 @@ class Operators(unittest.TestCase):
 
     def test_what_operators_refuse(self):
         x, n = tg.ones((2, 3)), tg.tensor([1, 2, 3])
-        for call in (lambda: x + n, lambda: x + tg.ones((2,)), lambda: n + 0.5, lambda: n & n, lambda: ~n, lambda: bool(x), lambda: float(x)):
+        for call in (lambda: x + n, lambda: x + tg.ones((2,)), lambda: n + 0.5, lambda: bool(x), lambda: float(x)):
             self.assertRaises(tg.Error, call)
         for call in (lambda: x + "1", lambda: x + None, lambda: None * x, lambda: x + [1, 2, 3], lambda: x + 2**2000):
             self.assertRaises(TypeError, call)

@@ -7,9 +7,10 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/autograd/tensor/tensor.h"
 
 namespace tapegrad::python {
@@ -29,8 +30,11 @@ struct Dims : std::vector<int> {
   using std::vector<int>::vector;
 };
 
-// The whole numbers of a list or tuple. False for anything else, and for a number outside of int64.
-bool read_sizes(py::handle from, std::vector<std::int64_t>& to);
+// A number for each dimension of an image: (height, width), or one for both.
+template <class T>
+struct Pair {
+  T h{}, w{};
+};
 
 }  // namespace tapegrad::python
 
@@ -49,9 +53,10 @@ template <>
 struct type_caster<tapegrad::Shape> {
   PYBIND11_TYPE_CASTER(tapegrad::Shape, const_name("Sequence[int]"));
   bool load(handle from, bool) {
-    std::vector<std::int64_t> sizes;
-    if (!tapegrad::python::read_sizes(from, sizes)) return false;
-    value = tapegrad::Shape(std::span<const std::int64_t>(sizes));
+    make_caster<std::vector<std::int64_t>> sizes;
+    if (!sizes.load(from, true)) return false;
+    value =
+        tapegrad::Shape(std::span<const std::int64_t>(cast_op<std::vector<std::int64_t>&>(sizes)));
     return true;
   }
   static handle cast(const tapegrad::Shape& shape, return_value_policy, handle) {
@@ -80,44 +85,26 @@ struct type_caster<tapegrad::python::Dims> {
   }
 };
 
-// A number for both dimensions of an image, or (height, width).
-template <class Pair, class Part>
-bool read_pair(handle from, bool convert, Pair& to) {
-  make_caster<Part> both;
-  if (both.load(from, convert)) {
-    to = Pair(cast_op<Part&>(both));
+template <class T>
+struct type_caster<tapegrad::python::Pair<T>> {
+  using Pair = tapegrad::python::Pair<T>;
+  PYBIND11_TYPE_CASTER(Pair, make_caster<T>::name + const_name(" | tuple[") + make_caster<T>::name +
+                                 const_name(", ") + make_caster<T>::name + const_name("]"));
+  bool load(handle from, bool convert) {
+    make_caster<T> both;
+    if (both.load(from, convert)) {
+      value = {cast_op<T&>(both), cast_op<T&>(both)};
+      return true;
+    }
+    make_caster<std::pair<T, T>> two;
+    if (!two.load(from, convert)) return false;
+    const auto pair = cast_op<std::pair<T, T>>(two);
+    value = {pair.first, pair.second};
     return true;
   }
-  make_caster<std::pair<Part, Part>> parts;
-  if (!parts.load(from, convert)) return false;
-  const auto pair = cast_op<std::pair<Part, Part>>(parts);
-  to = Pair(pair.first, pair.second);
-  return true;
-}
-template <>
-struct type_caster<tapegrad::Size2d> {
-  PYBIND11_TYPE_CASTER(tapegrad::Size2d, const_name("int | tuple[int, int]"));
-  bool load(handle from, bool convert) {
-    return read_pair<tapegrad::Size2d, std::int64_t>(from, convert, value);
+  static handle cast(const Pair& pair, return_value_policy, handle) {
+    return make_tuple(pair.h, pair.w).release();
   }
-  static handle cast(const tapegrad::Size2d& size, return_value_policy, handle) {
-    return make_tuple(size.h, size.w).release();
-  }
-};
-
-// Scale2d has no default, which PYBIND11_TYPE_CASTER needs.
-template <>
-struct type_caster<tapegrad::Scale2d> {
-  static constexpr auto name = const_name("float | tuple[float, float]");
-  template <class>
-  using cast_op_type = tapegrad::Scale2d;
-  bool load(handle from, bool convert) {
-    return read_pair<tapegrad::Scale2d, tapegrad::python::Number>(from, convert, value);
-  }
-  operator tapegrad::Scale2d() const { return value; }
-
- private:
-  tapegrad::Scale2d value{1};
 };
 
 }  // namespace pybind11::detail

@@ -18,6 +18,7 @@ namespace tapegrad::python {
 inline constexpr std::int64_t kUnlockedElements = 4096;
 
 inline std::int64_t elements_of(const Tensor& t) { return t.numel(); }
+inline std::int64_t elements_of(const Number&) { return 0; }
 inline std::int64_t elements_of(const Tensor* t) { return t == nullptr ? 0 : t->numel(); }
 inline std::int64_t elements_of(const std::vector<Tensor>& all) {
   std::int64_t sum = 0;
