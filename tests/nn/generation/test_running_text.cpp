@@ -278,7 +278,36 @@ TEST_CASE("an error behind tokens of the same step does not take them", "[runnin
   std::vector<float> logits(3 * kVocab, 0);
   logits[7] = logits[kVocab + 5] = 9;
   CHECK(text.choose(logits, kVocab) == 2);
-  CHECK(text.end());  // nothing more is made
+  CHECK(!text.end());  // only with the next step, which makes nothing
+  CHECK(text.choose(logits, kVocab) == 0);
+  CHECK(text.end());
   CHECK(tokens_of(text.take_new()) == Tokens{7, 5});
   CHECK_THROWS_WITH(text.take_new(), ContainsSubstring("the mask breaks"));
+}
+
+TEST_CASE("whoever takes after each step gets all tokens and then the error", "[running_text]") {
+  const Model model;
+  GenerateOptions options{.max_new_tokens = 12, .greedy = true};
+  options.logit_bias = {{7, 1000}};  // so that all proposals are right
+  options.lookup = 6;
+  for (int most = 0; most < 10; ++most) {
+    options.mask = std::make_shared<Breaking>(most);
+    Generation generation(model.gpt);
+    const auto id = generation.add({7, 7, 7, 7}, options, Rng(1));
+    Tokens made;
+    const auto make = [&] {
+      while (generation.step()) {
+        for (const NewToken& t : generation.take(id).tokens) made.push_back(t.token);
+      }
+    };
+    CHECK_THROWS_WITH(make(), ContainsSubstring("the mask breaks"));
+    CHECK(made == Tokens(static_cast<std::size_t>(most), 7));
+    CHECK_FALSE(generation.step());
+    // Steps that nobody takes from have an end, too.
+    const auto other = generation.add({7, 7, 7, 7}, options, Rng(1));
+    for (int i = 0; i < 20; ++i) generation.step();
+    CHECK_FALSE(generation.step());
+    CHECK((most == 0 || std::ssize(generation.take(other).tokens) == most));
+    CHECK_THROWS_WITH(generation.take(other), ContainsSubstring("the mask breaks"));
+  }
 }
