@@ -68,7 +68,10 @@ Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o,
     times.steps.push_back(ops != nullptr ? ops->step(generation)
                                          : seconds_of([&] { generation.step(); }));
   }
-  for (const auto id : ids) generation.take(id);  // an Error if steps made no tokens
+  for (const auto id : ids) {
+    generation.take(id);
+    generation.take(id);  // behind all tokens: an Error if steps made none
+  }
   return times;
 }
 

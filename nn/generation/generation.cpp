@@ -254,7 +254,10 @@ bool Generation::waits(Id id, const Sequence& s) const {
 Generation::Taken Generation::take(Id id) {
   find(id);
   Sequence& s = sequences_.at(id);
-  return {s.text.take_new(), s.text.end(), s.text.take_prompt()};
+  std::vector<NewToken> tokens = s.text.take_new();
+  // Of a text that has failed, the next call says so.
+  const auto end = s.text.failed() ? std::nullopt : s.text.end();
+  return {std::move(tokens), end, s.text.take_prompt()};
 }
 
 }  // namespace tapegrad::nn

@@ -70,7 +70,7 @@ bool RunningText::guarded(const Ask& ask) {
 }
 
 std::vector<NewToken> RunningText::take_new() {
-  if (error_) std::rethrow_exception(error_);
+  if (error_ && fresh_.empty()) std::rethrow_exception(error_);
   return std::exchange(fresh_, {});
 }
 
@@ -112,7 +112,11 @@ void RunningText::choose_one(std::span<const float> logits) {
 }
 
 std::int64_t RunningText::choose(std::span<const float> logits, std::int64_t vocab_size) {
-  if (error_) return 0;                // its prompt could not be scored
+  if (error_) {  // of its prompt's scores, of its proposer, or behind the last step's tokens
+    proposed_.clear();
+    end_ = TextEnd::no_token;
+    return 0;
+  }
   if (options_.max_new_tokens == 0) {  // its prompt has been scored
     end_ = TextEnd::length;
     return 0;
@@ -124,6 +128,8 @@ std::int64_t RunningText::choose(std::span<const float> logits, std::int64_t voc
     choose_one(logits.subspan(right * vocab, vocab));
     if (end_ || right == proposed.size() || tokens_.back() != proposed[right]) break;
   }
+  // Whoever takes after each step gets these tokens now, and the error after one more step.
+  if (error_ && right > 0) end_.reset();
   const auto accepted = static_cast<std::int64_t>(right);
   if (!proposed.empty()) proposer_->learn(std::ssize(proposed), accepted);
   return accepted;

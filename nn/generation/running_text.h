@@ -55,8 +55,10 @@ class RunningText {
   // Scores tokens of the prompt by the logits (rows, V) of the first positions of to_score().
   void score_prompt(std::span<const float> logits, std::int64_t vocab_size);
 
-  // Throws what the mask or the choice of a token has thrown, which has ended the text.
+  // Throws what the mask or the choice of a token has thrown, which has ended the text. Tokens from
+  // before that come first, in a call of their own: the text may be complete with them.
   std::vector<NewToken> take_new();
+  bool failed() const { return error_ != nullptr; }
   std::vector<NewToken> take_prompt() { return std::exchange(scores_, {}); }
 
  private:

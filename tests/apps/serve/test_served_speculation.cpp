@@ -1,5 +1,6 @@
 // Speculative decoding changes no answer of `serve`, and its memory is counted.
 
+#include <algorithm>
 #include <thread>
 
 #include "tapegrad/apps/serve/model_server.h"
@@ -189,6 +190,46 @@ TEST_CASE("a budget of reasoning ends it with speculative decoding, too", "[serv
     CHECK(said_by(ask, answer_of(drafted, ask)) == said_by(ask, answer_of(plain, ask)));
   }
   CHECK(drafted.metric("tapegrad_accepted_tokens_total") > 0);
+}
+
+TEST_CASE("what breaks behind a stop does not take the text before it", "[serve]") {
+  const ScriptModel::Scripts scripts = {{'>', {"a", "b", "c", "d", "e", "f", ".", "X", "Y", "Z"}}};
+  const ScriptModel model(scripts), draft(scripts);
+  // Behind X, the logit of Y is infinite: they alone have a part in the first channel.
+  const std::string weights = model.tiny.path / "model.safetensors";
+  const Fields tokenizer = Fields::parse(TempFolder::get(model.tiny.path / "tokenizer.json"));
+  const auto row_of = [&](const char* piece) {
+    return tokenizer["model"]["vocab"][piece].get<std::int64_t>();
+  };
+  NamedTensors tensors;
+  for (auto [name, tensor] : load_safetensors(weights).tensors) {
+    const bool is_head = name == "lm_head.weight";
+    if (is_head || name == "model.embed_tokens.weight") {
+      float* const values = tensor.mutable_data<float>();
+      const std::int64_t width = tensor.dim(1);
+      for (std::int64_t row = 0; row < tensor.dim(0); ++row) values[row * width] = 0;
+      if (!is_head) std::fill_n(values + row_of("X") * width, width, 0.0F);
+      values[row_of(is_head ? "Y" : "X") * width] = is_head ? 3e38F : 1.0F;
+    }
+    tensors.emplace_back(name, tensor);
+  }
+  save_safetensors(weights, tensors);
+  for (const Args& how : {Args{}, Args{"--draft", draft.tiny.path}}) {
+    const RunningServer server(how, model.tiny.path);
+    // In some of these, the stop and X come in one step.
+    for (std::string text = "abcdef"; !text.empty(); text.erase(0, 1)) {
+      const std::string prompt = text.substr(0, 1);
+      const Fields body = {{"prompt", prompt}, {"temperature", 0}, {"max_tokens", 20}};
+      Fields stopped = body;
+      stopped["stop"] = ".";
+      const Fields choice = server.ask_for("/v1/completions", stopped)["choices"][0];
+      CHECK(prompt + choice["text"].get<std::string>() == text);
+      CHECK(choice["finish_reason"] == "stop");
+      CHECK(server.send("/v1/completions", body).status == 500);
+    }
+    CHECK(server.comes_to("tapegrad_texts_running", 0));
+    CHECK((server.metric("tapegrad_accepted_tokens_total") > 0) == !how.empty());
+  }
 }
 
 TEST_CASE("the memory for keys and values has room for those of the draft", "[serve]") {

@@ -35,17 +35,18 @@ class Rising : public nn::TokenMask {
   std::int32_t last_, step_;
 };
 
-// Allows three tokens, and then throws.
+// Allows some tokens, and then throws.
 class Breaking : public nn::TokenMask {
  public:
-  void allow(std::span<float>) override { check(count_ < 3, "the mask breaks"); }
-  void accept(std::int32_t) override { ++count_; }
+  explicit Breaking(int most) : left_(most) {}
+  void allow(std::span<float>) override { check(left_ > 0, "the mask breaks"); }
+  void accept(std::int32_t) override { --left_; }
   std::unique_ptr<nn::TokenMask> clone() const override {
     return std::make_unique<Breaking>(*this);
   }
 
  private:
-  int count_ = 0;
+  int left_;
 };
 
 nn::DecoderConfig config() {
@@ -251,16 +252,62 @@ TEST_CASE("a mask that throws ends its own text, and no other", "[running_text]"
   const Tokens prompt = {4, 9, 1};
   const GenerateOptions whole{.max_new_tokens = 8};
   GenerateOptions broken = whole;
-  broken.mask = std::make_shared<Breaking>();
+  broken.mask = std::make_shared<Breaking>(3);
   Generation generation(model.gpt);
   const auto a = generation.add(prompt, broken, Rng(2)), b = generation.add(prompt, whole, Rng(1));
   while (generation.step()) {
   }
-  CHECK_THROWS_WITH(generation.take(a), ContainsSubstring("the mask breaks"));
-  const auto tokens_of = [](const Generation::Taken& taken) {
-    Tokens tokens;
-    for (const NewToken& t : taken.tokens) tokens.push_back(t.token);
-    return tokens;
-  };
-  CHECK(tokens_of(generation.take(b)) == tokens_of(model.run(prompt, whole)));
+  // What was made before it is no less right, and may be all that is wanted.
+  const Generation::Taken before = generation.take(a);
+  CHECK(before.tokens.size() == 3);
+  CHECK(!before.end);
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_WITH(generation.take(a), ContainsSubstring("the mask breaks"));
+  }
+  CHECK(tokens_of(generation.take(b).tokens) == tokens_of(model.run(prompt, whole).tokens));
+}
+
+TEST_CASE("an error behind tokens of the same step does not take them", "[running_text]") {
+  constexpr std::size_t kVocab = 8;
+  GenerateOptions options{.max_new_tokens = 20, .greedy = true};
+  options.mask = std::make_shared<Breaking>(2);
+  options.lookup = 2;
+  nn::RunningText text({5, 6, 7, 5, 6}, options, Rng(1));
+  text.propose(2);
+  REQUIRE(text.proposed() == Tokens{7, 5});
+  std::vector<float> logits(3 * kVocab, 0);
+  logits[7] = logits[kVocab + 5] = 9;
+  CHECK(text.choose(logits, kVocab) == 2);
+  CHECK(!text.end());  // only with the next step, which makes nothing
+  CHECK(text.choose(logits, kVocab) == 0);
+  CHECK(text.end());
+  CHECK(tokens_of(text.take_new()) == Tokens{7, 5});
+  CHECK_THROWS_WITH(text.take_new(), ContainsSubstring("the mask breaks"));
+}
+
+TEST_CASE("whoever takes after each step gets all tokens and then the error", "[running_text]") {
+  const Model model;
+  GenerateOptions options{.max_new_tokens = 12, .greedy = true};
+  options.logit_bias = {{7, 1000}};  // so that all proposals are right
+  options.lookup = 6;
+  for (int most = 0; most < 10; ++most) {
+    options.mask = std::make_shared<Breaking>(most);
+    Generation generation(model.gpt);
+    const auto id = generation.add({7, 7, 7, 7}, options, Rng(1));
+    Tokens made;
+    const auto make = [&] {
+      while (generation.step()) {
+        for (const NewToken& t : generation.take(id).tokens) made.push_back(t.token);
+      }
+    };
+    CHECK_THROWS_WITH(make(), ContainsSubstring("the mask breaks"));
+    CHECK(made == Tokens(static_cast<std::size_t>(most), 7));
+    CHECK_FALSE(generation.step());
+    // Steps that nobody takes from have an end, too.
+    const auto other = generation.add({7, 7, 7, 7}, options, Rng(1));
+    for (int i = 0; i < 20; ++i) generation.step();
+    CHECK_FALSE(generation.step());
+    CHECK((most == 0 || std::ssize(generation.take(other).tokens) == most));
+    CHECK_THROWS_WITH(generation.take(other), ContainsSubstring("the mask breaks"));
+  }
 }

@@ -46,7 +46,10 @@ DraftedTexts drafted(const nn::Decoder& gpt, const GenerateOptions& options,
   }
   DraftedTexts made;
   while (generation.step()) ++made.steps;
-  for (const auto id : ids) made.tokens.push_back(generation.take(id).tokens);
+  for (const auto id : ids) {
+    made.tokens.push_back(generation.take(id).tokens);
+    generation.take(id);  // an error behind these
+  }
   made.cost = generation.cost();
   return made;
 }
