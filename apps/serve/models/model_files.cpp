@@ -18,11 +18,12 @@
 namespace tapegrad::serve {
 namespace {
 
+// By ctime, which changes with a file's bytes and with who may read them.
 std::string stamp_of_one(const std::filesystem::path& path) {
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0) return "";
   return fmt::format("{}:{}:{}:{}.{};", about.st_dev, about.st_ino, about.st_size,
-                     about.st_mtim.tv_sec, about.st_mtim.tv_nsec);
+                     about.st_ctim.tv_sec, about.st_ctim.tv_nsec);
 }
 
 std::vector<std::filesystem::path> sorted_paths(const std::filesystem::path& folder) {
@@ -47,14 +48,6 @@ bool is_later_part(const std::filesystem::path& path) {
 // Records of a run grow while it trains. No model is read from them.
 bool is_record(const std::filesystem::path& path) {
   return path.extension() == ".jsonl" || path.extension() == ".log";
-}
-
-bool looks_like_model(const std::filesystem::path& path) {
-  try {
-    return run::is_model(path);
-  } catch (const Error&) {  // it may not be read
-    return false;
-  }
 }
 
 }  // namespace
@@ -92,7 +85,22 @@ void ModelFiles::read_again() {
   };
   std::erase_if(paths_, [&](const auto& entry) { return is_gone(entry.second); });
   std::erase_if(passed_, is_gone);
+  std::erase_if(looks_, [&](const auto& entry) { return is_gone(entry.first); });
   for (const auto& path : all) take(path, false);
+}
+
+// Files are opened for that only if they have changed since the last time.
+bool ModelFiles::looks_like_model(const std::filesystem::path& path) {
+  std::string stamp = stamp_of(path);
+  Look& last = looks_[path];
+  if (!stamp.empty() && last.stamp == stamp) return last.is_model;
+  last.stamp = std::move(stamp);
+  try {
+    last.is_model = run::is_model(path);
+  } catch (const Error&) {  // it may not be read
+    last.is_model = false;
+  }
+  return last.is_model;
 }
 
 void ModelFiles::take(const std::filesystem::path& path, bool is_first) {

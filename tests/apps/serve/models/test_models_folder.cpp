@@ -1,6 +1,11 @@
 // `serve --models-dir`: which models there are, and what becomes of those that cannot be loaded.
 
 #include <signal.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <set>
+#include <string>
 
 #include "tapegrad/tests/apps/serve/models/many_models.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
@@ -18,6 +23,34 @@ Args names_of(const RunningServer& server) {
   for (const Fields& model : listed["data"]) names.push_back(model["id"]);
   return names;
 }
+
+// Which files in a folder somebody opens.
+class OpenedFiles {
+ public:
+  explicit OpenedFiles(const fs::path& folder) {
+    REQUIRE(inotify_add_watch(events_, folder.c_str(), IN_OPEN) >= 0);
+  }
+  ~OpenedFiles() { close(events_); }
+  OpenedFiles(const OpenedFiles&) = delete;
+  OpenedFiles& operator=(const OpenedFiles&) = delete;
+
+  // Their names since the last call. What is no file, and the folder itself, do not count.
+  std::set<std::string> take() const {
+    std::set<std::string> names;
+    alignas(inotify_event) char bytes[4096];
+    for (ssize_t size; (size = read(events_, bytes, sizeof bytes)) > 0;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(bytes);
+      for (const char* end = bytes + size; reinterpret_cast<const char*>(event) < end;) {
+        if (event->len > 0 && (event->mask & IN_ISDIR) == 0) names.insert(event->name);
+        event = reinterpret_cast<const inotify_event*>(event->name + event->len);
+      }
+    }
+    return names;
+  }
+
+ private:
+  int events_ = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+};
 
 }  // namespace
 
@@ -143,6 +176,41 @@ TEST_CASE("a model may come and go while the server runs", "[serve]") {
            models.path / "b.gguf");
   CHECK(names_of(server) == Args{"a", "b"});
   CHECK(server.text(request_for("b")) == alone(models.path / "b"));
+}
+
+TEST_CASE("a name that no model has opens no file, but for those that have changed", "[serve]") {
+  const ManyModels models({"a"});
+  const fs::path gguf = fs::path(tapegrad::places::kSources) / "tests/golden/gguf_llama.gguf";
+  const std::string bytes = TempFolder::get(gguf);
+  models.put("text.txt", "Nothing to see here.");
+  models.put("other.bin", std::string(bytes.size(), 'x'));
+  fs::copy(gguf, models.path / "a.first.gguf");
+  const FolderServer server(models.path);
+  const OpenedFiles opened(models.path);
+  const auto ask = [&](const std::string& name) {
+    return server.send("/v1/completions", request_for(name)).status;
+  };
+  const std::set<std::string> none;
+  for (int i = 0; i < 3; ++i) {
+    CHECK(ask("nothing") == 404);
+    CHECK(opened.take() == none);
+  }
+  // Two models of one name: the second one stays out, and is not read for that.
+  fs::copy(gguf, models.path / "a.gguf");
+  opened.take();  // by the copy
+  CHECK(ask("nothing") == 404);
+  CHECK(opened.take() == std::set<std::string>{"a.gguf"});
+  CHECK(ask("nothing") == 404);
+  CHECK(opened.take() == none);
+  // Another text of the same size and time, and other rights.
+  const auto time = fs::last_write_time(models.path / "other.bin");
+  models.put("other.bin", bytes);
+  fs::last_write_time(models.path / "other.bin", time);
+  fs::permissions(models.path / "text.txt", fs::perms::owner_read);
+  opened.take();
+  CHECK(ask("nothing") == 404);
+  CHECK(opened.take() == std::set<std::string>{"other.bin", "text.txt"});
+  CHECK(names_of(server) == Args{"a", "a.first", "other"});
 }
 
 TEST_CASE("a broken model is refused with the reason, and tried again when its files change",
