@@ -1,6 +1,8 @@
 """Tensors: from and to NumPy, parts, operators, text, and what is refused."""
 
+import copy
 import gc
+import pickle
 import unittest
 import weakref
 
@@ -79,6 +81,14 @@ class Numpy(unittest.TestCase):
         for make in (tg.from_numpy, tg.tensor):
             with self.assertRaisesRegex(tg.Error, "another byte than 0 and 1"):
                 make(a)
+
+    def test_pickle_and_copy_make_a_tensor_of_its_own(self):
+        x = tg.tensor([[1.0, 2.0]], dtype=tg.f64, requires_grad=True)
+        for other in (copy.copy(x), copy.deepcopy(x), *(pickle.loads(pickle.dumps(x, p)) for p in range(6))):
+            self.assertEqual((other.tolist(), other.dtype, other.requires_grad), (x.tolist(), tg.f64, True))
+            self.assertFalse(np.shares_memory(other.numpy(), x.numpy()))
+        with tg.Tape():
+            self.assertRaisesRegex(tg.Error, "detach", copy.copy, x * 2)
 
     def test_empty_arrays_and_scalars(self):
         self.assertEqual(tg.from_numpy(np.zeros((0, 3), dtype=np.float32)).numpy().shape, (0, 3))
