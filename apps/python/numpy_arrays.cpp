@@ -121,6 +121,12 @@ py::object as_array(const Tensor& t, const py::object& dtype) {
   return dtype.is_none() ? array : array.attr("astype")(dtype);
 }
 
+// For pickle and copy, which find functions of a Python file alone.
+py::tuple reduced(const Tensor& t) {
+  const py::object make = py::module_::import("tapegrad").attr("_unpickled");
+  return py::make_tuple(make, py::make_tuple(checked_view(t), t.requires_grad()));
+}
+
 }  // namespace
 
 py::object array_view(const Tensor& t) {
@@ -150,6 +156,7 @@ void bind_numpy(py::module_& m, TensorClass& c) {
       "read-only, since a tape would not notice a change. Error for a tensor that a live tape "
       "tracks: detach() it.");
   c.def("__array__", &as_array, py::arg("dtype") = py::none());
+  c.def("__reduce__", &reduced);
   c.def(
       "tolist", [](const Tensor& t) { return array_view(t).attr("tolist")(); },
       "The elements as nested lists, or one number.");

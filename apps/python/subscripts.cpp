@@ -56,7 +56,8 @@ Tensor sliced(const Tensor& x, int dim, const py::slice& part) {
 }
 
 Tensor selected(const Tensor& x, int dim, const py::object& part) {
-  const auto index = py::cast<std::int64_t>(part);
+  const std::int64_t index = PyNumber_AsSsize_t(part.ptr(), PyExc_IndexError);
+  if (index == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
   const std::int64_t size = x.shape()[dim];
   if (index < -size || index >= size) {
     throw py::index_error(

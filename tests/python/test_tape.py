@@ -186,13 +186,14 @@ class Threads(unittest.TestCase):
         self.assertTrue(w.grad.allclose(tg.full((64, 64), 128 * n * threads)))
 
     def test_other_threads_run_while_a_large_op_computes(self):
-        x, ran = tg.ones((400, 400)), threading.Event()
+        x, begin, ran = tg.ones((400, 400)), threading.Event(), threading.Event()
+        thread = threading.Thread(target=lambda: (begin.wait(), ran.set()))
+        thread.start()
         old = sys.getswitchinterval()
         sys.setswitchinterval(1000)  # nobody is asked to let go of the GIL
         self.addCleanup(sys.setswitchinterval, old)
-        thread = threading.Thread(target=ran.set)
-        thread.start()
-        for _ in range(10000):
+        begin.set()
+        for _ in range(1000):
             tg.matmul(x, x)
             if ran.is_set():
                 break
