@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "tapegrad/optim/ema.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
