@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <map>
+#include <string>
+#include <vector>
 
 #include "tapegrad/optim/optimizers/adam.h"
 #include "tapegrad/optim/optimizers/adamw.h"
@@ -15,8 +15,6 @@ using namespace tapegrad;
 using namespace tapegrad::testing;
 
 namespace {
-
-using Steps = std::function<void(const NamedTensors&)>;
 
 // The numbers of golden_optimizers.py: step 0 is for the parameter.
 Tensor numbers(const nlohmann::json& shape, std::int64_t t, DType dtype) {

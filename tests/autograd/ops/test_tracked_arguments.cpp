@@ -90,6 +90,7 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"nn/params.h", {"redraw"}},
     {"optim/clip.h",
      {"grad_norm", "square_sums", "measure_clipping", "clip_grad_norm", "clip_grad_value"}},
+    {"optim/ema.h", {"EMA"}},
     {"optim/parameter_groups.h", {"make_groups", "bytes_kept", "units_of"}},
     {"optim/gradient_sync.h", {"make_gradient_sync"}},
     {"optim/optimizer_state.h", {"OptimizerState"}},
