@@ -19,7 +19,7 @@ Init normal(double mean, double std);
 // U(low, high): torch.nn.init.uniform_.
 Init uniform(double low, double high);
 // U(±1/√fan_in): what nn.Linear draws for its weight (kaiming_uniform_ with a = √5) and its bias.
-// For kaiming_uniform_ itself, see KaimingOptions.
+// For kaiming_uniform_ itself, name KaimingOptions: {} is a fan of 0.
 Init kaiming_uniform(std::int64_t fan_in);
 // U(±gain·√(6/(fan_in + fan_out))) and N(0, gain²·2/(fan_in + fan_out)): torch.nn.init's
 // xavier_uniform_ and xavier_normal_ (Glorot & Bengio, 2010, section 4.2.1). As there, the fans are

@@ -172,7 +172,7 @@ Init orthogonal(double gain) {
 
 Init trunc_normal(const TruncNormalOptions& options) {
   check_numbers("TruncNormalOptions", {{"mean", options.mean, kAnyNumber},
-                                       {"std", options.std, above(0)},
+                                       {"std", static_cast<float>(options.std), above(0)},
                                        {"a", options.a, kAnyNumber},
                                        {"b", options.b, at_least(options.a)}});
   // In units of std: the density falls over the width 1 at the mean, and over 1/distance beyond.

@@ -1,5 +1,6 @@
 #include "tapegrad/optim/ema.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,17 +19,17 @@ constexpr std::string_view kUpdates = "ema.updates";
 // Far more than any run makes; the count of a file must leave room to go on counting.
 constexpr std::int64_t kMostUpdates = std::int64_t{1} << 40;
 
-// Calls visit(weight, average) for each element; both may be changed.
+// Calls visit(changed, read) for each element.
 template <class Visit>
-void for_each_element(const NamedTensors& parameters, const NamedTensors& averages,
-                      const Visit& visit) {
-  for (std::size_t k = 0; k < parameters.size(); ++k) {
-    Tensor weight = parameters[k].second, average = averages[k].second;
-    dispatch(weight.dtype(), [&](auto zero) {
-      auto* w = weight.mutable_data<decltype(zero)>();
-      auto* a = average.mutable_data<decltype(zero)>();
-      parallel_for(weight.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) visit(w[i], a[i]);
+void change_each(const NamedTensors& changed, const NamedTensors& read, const Visit& visit) {
+  for (std::size_t k = 0; k < changed.size(); ++k) {
+    Tensor to = changed[k].second;
+    const Tensor& from = read[k].second;
+    dispatch(to.dtype(), [&](auto zero) {
+      auto* t = to.mutable_data<decltype(zero)>();
+      const auto* f = from.data<decltype(zero)>();
+      parallel_for(to.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) visit(t[i], f[i]);
       });
     });
   }
@@ -44,23 +45,29 @@ EMA::EMA(NamedTensors parameters, const EMAOptions& options)
 
 void EMA::update() {
   if (updates_++ == 0) {
-    for_each_element(parameters_, averages_, [](auto w, auto& a) { a = w; });
+    change_each(averages_, parameters_, [](auto& a, auto w) { a = w; });
     return;
   }
   // torch.lerp has two forms, each of which is exact at its own end.
   const double share = 1 - options_.decay;
-  for_each_element(parameters_, averages_, [share](auto w, auto& a) {
+  change_each(averages_, parameters_, [share](auto& a, auto w) {
     const auto s = static_cast<decltype(w)>(share);
     a = s < 0.5F ? a + s * (w - a) : w - (w - a) * (1 - s);
   });
 }
 
 void EMA::swap() {
-  for_each_element(parameters_, averages_, [](auto& w, auto& a) { std::swap(w, a); });
+  for (std::size_t k = 0; k < parameters_.size(); ++k) {
+    Tensor weight = parameters_[k].second, average = averages_[k].second;
+    dispatch(weight.dtype(), [&](auto zero) {
+      auto* w = weight.mutable_data<decltype(zero)>();
+      std::swap_ranges(w, w + weight.numel(), average.mutable_data<decltype(zero)>());
+    });
+  }
 }
 
 void EMA::copy_to_parameters() {
-  for_each_element(parameters_, averages_, [](auto& w, auto a) { w = a; });
+  change_each(parameters_, averages_, [](auto& w, auto a) { w = a; });
 }
 
 NamedTensors EMA::state() const {

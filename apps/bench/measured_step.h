@@ -28,7 +28,7 @@ std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int
 struct PredictedStep {
   double making;  // seconds to make the model and get its memory
   double step;    // of one batch, by the rate of its products
-  double rate;    // operations per second of these
+  double rate;    // operations per second of these, by that of a product forward
 };
 PredictedStep predicted_step(double flops, const Product& product, Precision precision,
                              const run::MemoryEstimate& memory);

@@ -8,7 +8,8 @@ bool is_numpy_scalar(py::handle object) {
   const auto modules = py::reinterpret_borrow<py::dict>(PyImport_GetModuleDict());
   if (!modules.contains("numpy")) return false;
   const py::object numpy = modules["numpy"];
-  return py::hasattr(numpy, "number") && py::isinstance(object, numpy.attr("number"));
+  return py::hasattr(numpy, "number") && py::isinstance(object, numpy.attr("number")) &&
+         !py::isinstance(object, numpy.attr("complexfloating"));
 }
 
 }  // namespace
@@ -18,7 +19,7 @@ bool read_number(py::handle from, Number& to) {
     return false;
   }
   to.value = PyFloat_AsDouble(from.ptr());
-  if (to.value == -1 && PyErr_Occurred() != nullptr) {  // a whole number beyond double, or complex
+  if (to.value == -1 && PyErr_Occurred() != nullptr) {  // a whole number beyond double
     PyErr_Clear();
     return false;
   }

@@ -82,7 +82,7 @@ py::array read_array(const py::object& data, bool& is_array) {
   const py::object a = numpy.attr("asarray")(data);
   check(!a.attr("dtype").attr("hasobject").cast<bool>(),
         "[tensor] lists of different lengths, or of what are no numbers, make no tensor");
-  return numpy.attr("ascontiguousarray")(a).attr("reshape")(a.attr("shape"));
+  return numpy.attr("require")(a, py::none(), "CA").attr("reshape")(a.attr("shape"));
 }
 
 Tensor copied(const py::array& a) {
@@ -116,9 +116,13 @@ py::object checked_view(const Tensor& t) {
   return array_view(t);
 }
 
-py::object as_array(const Tensor& t, const py::object& dtype) {
+// As NumPy 2 asks for it: `copy` is True, None (if needed) or False (never).
+py::object as_array(const Tensor& t, const py::object& dtype, const std::optional<bool>& copy) {
   const py::object array = checked_view(t);
-  return dtype.is_none() ? array : array.attr("astype")(dtype);
+  const bool is_same = dtype.is_none() || py::dtype::from_args(dtype).equal(array.attr("dtype"));
+  if (is_same) return copy.value_or(false) ? array.attr("copy")() : array;
+  if (copy == false) throw py::value_error("an array of another dtype is a copy");
+  return array.attr("astype")(dtype);
 }
 
 // For pickle and copy, which find functions of a Python file alone.
@@ -155,7 +159,7 @@ void bind_numpy(py::module_& m, TensorClass& c) {
       "The elements as an array of NumPy's that shares the memory, keeps the tensor alive, and is "
       "read-only, since a tape would not notice a change. Error for a tensor that a live tape "
       "tracks: detach() it.");
-  c.def("__array__", &as_array, py::arg("dtype") = py::none());
+  c.def("__array__", &as_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none());
   c.def("__reduce__", &reduced);
   c.def(
       "tolist", [](const Tensor& t) { return array_view(t).attr("tolist")(); },

@@ -81,6 +81,10 @@ Tensor subscript(const Tensor& x, const py::object& key) {
   if (!parts.empty() && std::all_of(parts.begin(), parts.end(), is_tensor)) {
     return gathered(x, parts);
   }
+  check(
+      std::count_if(parts.begin(), parts.end(), is_tensor) <= 1,
+      "beside slices, None and whole numbers, an index has one tensor at most: x[ids0, ids1] pairs "
+      "them if nothing else is there");
   Tensor part_of_x = x;
   int dim = 0;
   for (const py::object& part : parts) {
@@ -98,8 +102,8 @@ Tensor subscript(const Tensor& x, const py::object& key) {
           "bool; a list becomes one by tensor()");
     }
   }
-  // A result of its own, which is not x by another name.
-  return part_of_x.id() == x.id() ? x.view(x.shape()) : part_of_x;
+  // A copy, whatever the parts are.
+  return part_of_x.sole_owner() ? part_of_x : part_of_x.clone();
 }
 
 }  // namespace

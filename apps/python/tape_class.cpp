@@ -40,7 +40,7 @@ class Block {
   void enter(Args&&... args) {
     check(scope_ == nullptr, "this block has begun already: each `with` takes a new one");
     abandoned_ = abandoned_here();
-    abandoned_->scopes.clear();
+    while (!abandoned_->scopes.empty()) abandoned_->scopes.pop_back();  // the last to begin first
     scope_ = std::make_unique<Scope>(std::forward<Args>(args)...);
   }
   void exit() {

@@ -73,7 +73,7 @@ TextJob::TextJob(const ServedModel& model, const TextRequest& request,
     for (std::int64_t i = 0; i < request_.n; ++i) {
       const auto* options = i == 0 || request_.scores_echo ? &request_.options : &unscored_;
       texts.push_back({&prompt.tokens, options, request_.seed + texts.size()});
-      if (request_.prompt_logprobs) {
+      if (request_.prompt_logprobs && (i == 0 || !format_->shares_prompt_logprobs())) {
         count_logprobs("prompt_logprobs", prompt.tokens.size(), *request_.prompt_logprobs);
       }
       answers_.push_back({.choice = Choice(model_.model.tokenizer, request_.stops,

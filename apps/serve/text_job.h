@@ -64,6 +64,8 @@ class TextFormat {
   virtual std::string fail(const Refusal& why, const Usage& usage) = 0;
   // True if the end of a stream has all parts again, so that they are kept until then.
   virtual bool repeats() const { return false; }
+  // True if whole() has the log probabilities of a prompt once for all its texts.
+  virtual bool shares_prompt_logprobs() const { return false; }
 };
 
 // A prompt of a request, and what stands before its texts in the answer.

@@ -19,8 +19,8 @@ namespace tapegrad {
 // and `tb` say that A or B is stored transposed; lda, ldb and ldc are the distances between stored
 // rows. With beta = 0 the old contents of C are ignored, NaN included; k = 0 gives zeros. T is
 // float, double or bf16. A product of bf16 has a C of floats, alpha 1 and beta 0 or 1, and needs
-// has_bf16_instructions(). Libraries multiply std::int8_t, too, for int8_rows.h: C has whole
-// numbers, which are exact, alpha is 1 and beta 0.
+// has_bf16_instructions(). Libraries multiply std::int8_t, too, for int8_products.h: C has
+// whole numbers, which are exact, alpha is 1, beta 0, and A or B is not transposed.
 //
 // Our threads share out large products (partition.cpp). The result does not depend on the number of
 // threads. Which library multiplies is decided in choose.cpp; set_gemm_library() overrules it. A

@@ -41,8 +41,8 @@ void scale_row(const std::int32_t* __restrict sums, float scale, const float* __
   }
 }
 
-void multiply_tile(const Product& p, const Tiles& tiles, std::int64_t row, std::int64_t column,
-                   std::int32_t* sums) {
+void multiply_tile(const ScaledProduct& p, const Tiles& tiles, std::int64_t row,
+                   std::int64_t column, std::int32_t* sums) {
   const Gemm<std::int8_t>& all = p.sums;
   Gemm<std::int8_t> tile = all;
   tile.m = std::min(tiles.rows, all.m - row);
@@ -67,7 +67,7 @@ void multiply_tile(const Product& p, const Tiles& tiles, std::int64_t row, std::
 
 }  // namespace
 
-void run(const Product& p) {
+void run(const ScaledProduct& p) {
   const std::int64_t m = p.sums.m, n = p.sums.n, k = p.sums.k;
   const std::int64_t longest = std::min(k, p.depth);
   check(longest <= std::numeric_limits<std::int32_t>::max() / (127 * 127),

@@ -61,7 +61,7 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, PadMode mo
     const std::int64_t before = padding[i], after = padding[i + 1];
     check(before >= 0 && after >= 0, "[pad] padding must be 0 at least, not ({}, {})", before,
           after);
-    if (before + after > 0) {
+    if (before > 0 || after > 0) {
       y = padded(y, x.rank() - 1 - static_cast<int>(i / 2), before, after, mode);
     }
   }

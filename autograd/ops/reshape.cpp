@@ -181,8 +181,8 @@ Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end) {
 Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
   dim = axis_index("pad", x.shape(), dim);
   const std::int64_t n = x.dim(dim);
-  check(begin >= 0 && begin + n <= size, "[pad] {} elements from {} on do not fit into {}", n,
-        begin, size);
+  check(begin >= 0 && size >= n && begin <= size - n,
+        "[pad] {} elements from {} on do not fit into {}", n, begin, size);
   return apply(
       "pad", {x},
       [=](Inputs in, Saved&) {

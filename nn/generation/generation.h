@@ -116,7 +116,8 @@ class Generation {
     std::vector<NewToken> prompt;
   };
   // What there is since the last call. Errors: there is no such sequence; what has ended this text
-  // alone: what its mask has thrown, or BrokenLogits. Tokens from before that are taken first.
+  // alone: what its mask has thrown, or BrokenLogits. Tokens from before that are taken first:
+  // where steps have ended and a text has no `end`, the next call says why.
   Taken take(Id id);
   // Forgets a sequence, whether it has ended or not. Its place is free at once, and so is its
   // memory, but for what GenerationLimits::kept_positions allows to keep.

@@ -48,7 +48,7 @@ RunningText::RunningText(Tokens prompt, const GenerateOptions& options, Rng rng)
 }
 
 void RunningText::propose(std::int64_t most) {
-  if (proposer_ == nullptr) return;
+  if (proposer_ == nullptr || error_) return;
   const std::int64_t left = options_.max_new_tokens - new_tokens();
   const std::int64_t asked = options_.draft != nullptr ? options_.draft_tokens : options_.lookup;
   guarded([&] {
@@ -113,7 +113,6 @@ void RunningText::choose_one(std::span<const float> logits) {
 
 std::int64_t RunningText::choose(std::span<const float> logits, std::int64_t vocab_size) {
   if (error_) {  // of its prompt's scores, of its proposer, or behind the last step's tokens
-    proposed_.clear();
     end_ = TextEnd::no_token;
     return 0;
   }

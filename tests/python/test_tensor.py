@@ -153,6 +153,15 @@ class Parts(unittest.TestCase):
         np.testing.assert_array_equal(x[tg.tensor(ids), tg.tensor([1, 0, 0])].numpy(), a[ids, [1, 0, 0]])
         np.testing.assert_array_equal(x[:, tg.tensor([1, 1, 0])].numpy(), a[:, [1, 1, 0]])
         np.testing.assert_array_equal(x[x > 2].numpy(), a[a > 2])
+        np.testing.assert_array_equal(np.array(x), a)
+        self.assertTrue(x.__array__(copy=True).flags.writeable)
+        with self.assertRaises(ValueError):
+            x.__array__(np.float16, copy=False)
+        for whole in (x[:], x[...], x[()]):
+            whole += 1
+        np.testing.assert_array_equal(x.numpy(), a)
+        with self.assertRaisesRegex(tg.Error, "one tensor at most"):
+            x[None, tg.tensor([0, 1]), tg.tensor([0, 1])]
 
     def test_parts_that_do_not_exist_are_errors(self):
         x = tg.zeros((2, 3))

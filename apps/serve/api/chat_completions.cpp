@@ -65,7 +65,7 @@ class ChatFormat : public ChoicesFormat {
         logprobs_(request.options.logprobs),
         prompt_logprobs_(request.prompt_logprobs) {}
 
-  // The prompt is that of all texts.
+  bool shares_prompt_logprobs() const override { return true; }
   Json whole(const std::vector<TextPart>& texts, const Usage& usage) override {
     Json json = ChoicesFormat::whole(texts, usage);
     if (prompt_logprobs_) {

@@ -98,7 +98,7 @@ bool ModelFiles::looks_like_model(const std::filesystem::path& path) {
   try {
     last.is_model = run::is_model(path);
   } catch (const Error&) {  // it may not be read
-    last.is_model = false;
+    last = {};              // nor be remembered: it may have been for a moment
   }
   return last.is_model;
 }

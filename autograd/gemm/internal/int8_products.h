@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "tapegrad/autograd/gemm/gemm.h"
@@ -21,7 +20,7 @@ inline std::int8_t to_int8(float x) {
 
 // A product of rounded matrices, and where its sums go once they are scaled. A sum over k is cut
 // into parts of `depth` terms, which have scales of their own.
-struct Product {
+struct ScaledProduct {
   Gemm<std::int8_t> sums;  // c and ldc do not count
   std::int64_t depth;      // at least 1
   // (parts, m) and (parts, n). The latter may be null: 1.
@@ -30,6 +29,6 @@ struct Product {
   std::int64_t ldy;
   bool adds;  // to what y has
 };
-void run(const Product& p);
+void run(const ScaledProduct& p);
 
 }  // namespace tapegrad::int8

@@ -38,7 +38,13 @@ void check_scores(const Fields& list, const nn::Tokens& prompt, std::size_t coun
     for (const auto& [name, told] : list[i].items()) {
       const std::int32_t token = std::stoi(name);
       CHECK(told["logprob"].get<double>() == Approx(expected[token]).margin(1e-4));
-      CHECK(told["rank"] == expected.rank(token));
+      const auto likelier = [&](double by) {  // tokens: another load of a model may round otherwise
+        return std::ranges::count_if(logits.values<float>(), [&](float logit) {
+          return static_cast<double>(logit) > static_cast<double>(logits.at(token)) + by;
+        });
+      };
+      CHECK(told["rank"] > likelier(1e-4));
+      CHECK(told["rank"] <= likelier(-1e-4));
       const std::string text = told["decoded_token"];
       if (!text.starts_with("bytes:")) CHECK(text == model.tokenizer.token_bytes(token));
       ranks.push_back(told["rank"]);
@@ -113,6 +119,15 @@ TEST_CASE("prompt_logprobs of a chat are those of the template's text", "[serve]
   CHECK(answer["choices"] == plain["choices"]);
   CHECK(!plain.contains("prompt_logprobs"));
   check_scores(answer["prompt_logprobs"], tokens_of("[user] Who is it?\n[assistant]"), 3);
+}
+
+// The answer has them once, however many texts it has.
+TEST_CASE("prompt_logprobs of a chat are counted once", "[serve]") {
+  const Fields body = {{"messages", {{{"role", "user"}, {"content", std::string(500, 'a')}}}},
+                       {"max_tokens", 1},
+                       {"n", 128},
+                       {"prompt_logprobs", 20}};
+  CHECK(server().ask_for("/v1/chat/completions", body)["prompt_logprobs"].size() > 100);
 }
 
 TEST_CASE("prompt_logprobs that make no sense are refused by name", "[serve]") {

@@ -385,6 +385,8 @@ TEST_CASE("errors name the op and what does not fit", "[ops]") {
   CHECK_THROWS_AS(slice(x, 1, 2, 1), Error);
   CHECK_THROWS_WITH(pad(x, 0, 1, 2),
                     ContainsSubstring("[pad] 2 elements from 1 on do not fit into 2"));
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  CHECK_THROWS_WITH(pad(x, 0, kLargest, 2), ContainsSubstring("do not fit into 2"));
   CHECK_THROWS_WITH(concat({}, 0), ContainsSubstring("[concat] there is nothing to join"));
   CHECK_THROWS_WITH(concat({x, Tensor::ones({2, 2})}, 0),
                     ContainsSubstring("[concat] (2, 2) f32 does not fit (2, 3) f32"));
