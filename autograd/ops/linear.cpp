@@ -135,7 +135,7 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
 
 Tensor embedding(const Weight& weight, const Tensor& ids, std::optional<std::int64_t> padding_idx) {
   if (weight.quantized != nullptr) {
-    padding_row("embedding", padding_idx, weight.dim(0));
+    padding_row("embedding", padding_idx, weight.quantized->out());
     const ProfiledOp profiled("embedding", false);  // rows() is no op
     return weight.quantized->rows(ids);
   }

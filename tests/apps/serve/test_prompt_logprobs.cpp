@@ -123,7 +123,7 @@ TEST_CASE("prompt_logprobs of a chat are those of the template's text", "[serve]
 
 // The answer has them once, however many texts it has.
 TEST_CASE("prompt_logprobs of a chat are counted once", "[serve]") {
-  const Fields body = {{"messages", {{{"role", "user"}, {"content", std::string(500, 'a')}}}},
+  const Fields body = {{"messages", {{{"role", "user"}, {"content", std::string(450, 'a')}}}},
                        {"max_tokens", 1},
                        {"n", 128},
                        {"prompt_logprobs", 20}};
