@@ -1,9 +1,9 @@
 """usage: generate_ops.py FOLDER PARTS ROOT HEADER…
 
-Writes the bindings of all functions that the headers declare (paths below ROOT) to FOLDER: op_types.h, op_types.cpp and PARTS
-sources ops_0.cpp, ops_1.cpp, …. A parameter `options` becomes keyword arguments, one per field; other structs become classes made of
-keyword arguments; enums are strings; a Weight is a tensor; structs of results are named tuples. A declaration that cannot be
-translated is an error, unless LEFT_OUT says why Python does without."""
+Writes the bindings of all functions that the headers declare (paths below ROOT) to FOLDER: op_types.h, op_types.cpp, PARTS sources
+ops_0.cpp, ops_1.cpp, … and ops.cpp, which calls them. A parameter `options` becomes keyword arguments, one per field; other structs
+become classes made of keyword arguments; enums are strings; a Weight is a tensor; structs of results are named tuples. A declaration that
+cannot be translated is an error, unless LEFT_OUT says why Python does without."""
 
 import sys
 from pathlib import Path
@@ -227,9 +227,13 @@ def main(folder, parts, root, *headers):
         sys.exit("\n".join(f"generate_ops.py: {p}" for p in problems) + "\nTranslate it there, or say in LEFT_OUT why not.")
     files = {"op_types.h": types_header(translator, headers), "op_types.cpp": types_source(translator)}
     count, parts = len(bindings), int(parts)
+    calls = []
     for part in range(parts):
+        name = f"bind_ops_{part}"
+        calls += [f"  void {name}(py::module_&);", f"  {name}(m);"]
         chunk = bindings[part * count // parts : (part + 1) * count // parts]
-        files[f"ops_{part}.cpp"] = source(["op_types.h"], f"bind_ops_{part}", chunk)
+        files[f"ops_{part}.cpp"] = source(["op_types.h"], name, chunk)
+    files["ops.cpp"] = source(["op_types.h"], "bind_ops", calls)
     for name, text in files.items():
         Path(folder, name).write_text(text, encoding="utf-8")
 

@@ -40,6 +40,6 @@ PYBIND11_MODULE(_core, m) {
   bind_creation(m);
   bind_tape(m);
   bind_op_types(m);
-  for (const auto bind : {bind_ops_0, bind_ops_1, bind_ops_2, bind_ops_3}) bind(m);
+  bind_ops(m);
   m.attr("__name__") = name;
 }

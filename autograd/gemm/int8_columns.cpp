@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
 
 #include "tapegrad/autograd/gemm/internal/int8_products.h"
 #include "tapegrad/base/error.h"
@@ -50,14 +49,10 @@ void round_strip(const Strip& s) {
   largest_magnitudes(s, most.data());
   for (std::int64_t j = 0; j < s.columns; ++j) {
     const auto at = static_cast<std::size_t>(j);
-    const float largest = std::bit_cast<float>(most[at]);
-    const bool is_finite = largest <= std::numeric_limits<float>::max();
-    const bool is_zero = !is_finite || largest < int8::kLeast;
-    kept[at] = is_zero ? 0 : ~0U;
-    inverses[at] = is_zero ? 0 : int8::kMost / largest;
-    s.scales[j] = !is_finite ? std::numeric_limits<float>::quiet_NaN()
-                  : is_zero  ? 0
-                             : largest / int8::kMost;
+    const int8::Rounding rounding(std::bit_cast<float>(most[at]));
+    kept[at] = rounding.is_zero ? 0 : ~0U;
+    inverses[at] = rounding.inverse;
+    s.scales[j] = rounding.scale;
   }
   for (std::int64_t i = 0; i < s.rows; ++i) {
     round_row(s.x + i * s.ldx, kept.data(), inverses.data(), s.columns, s.to + i * s.ld);

@@ -12,8 +12,8 @@ namespace tapegrad {
 // numbers are rounded as int8_rows.h says.
 //
 // Blocks are as in Xi et al., "Jetfire: Efficient and Accurate Transformer Pretraining with INT8
-// Data Flow and Per-Block Quantization", 2024, but one column wide. They are as long as they may be
-// without a loss in speed: each is multiplied for itself, and then scaled.
+// Data Flow and Per-Block Quantization", 2024, but one column wide. Each is multiplied for itself:
+// products of shorter ones are slower.
 class Int8Columns {
  public:
   static constexpr std::int64_t kBlock = 256;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "tapegrad/autograd/gemm/internal/int8_products.h"
 #include "tapegrad/base/error.h"
@@ -10,8 +9,6 @@
 
 namespace tapegrad {
 namespace {
-
-using int8::to_int8, int8::kMost, int8::kLeast;
 
 // By bits, which are ordered as magnitudes are: NaN is above infinity. Without a branch, so that
 // the loop becomes vector code.
@@ -28,19 +25,16 @@ float largest_magnitude(const float* x, const float* factors, std::int64_t n) {
 // Returns the scale.
 float round_row(const float* __restrict x, const float* __restrict factors, std::int64_t n,
                 std::int8_t* __restrict to) {
-  const float most = largest_magnitude(x, factors, n);
-  const bool is_finite = most <= std::numeric_limits<float>::max();
-  if (!is_finite || most < kLeast) {
+  const int8::Rounding rounding(largest_magnitude(x, factors, n));
+  const float inverse = rounding.inverse;
+  if (rounding.is_zero) {
     std::fill_n(to, n, std::int8_t{0});
-    return is_finite ? 0 : std::numeric_limits<float>::quiet_NaN();
-  }
-  const float inverse = kMost / most;
-  if (factors == nullptr) {
-    for (std::int64_t i = 0; i < n; ++i) to[i] = to_int8(x[i] * inverse);
+  } else if (factors == nullptr) {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = int8::to_int8(x[i] * inverse);
   } else {
-    for (std::int64_t i = 0; i < n; ++i) to[i] = to_int8(x[i] * factors[i] * inverse);
+    for (std::int64_t i = 0; i < n; ++i) to[i] = int8::to_int8(x[i] * factors[i] * inverse);
   }
-  return most / kMost;
+  return rounding.scale;
 }
 
 }  // namespace

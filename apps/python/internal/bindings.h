@@ -21,9 +21,6 @@ py::object array_view(const Tensor& t);
 
 // Written by generate_ops.py.
 void bind_op_types(py::module_& m);
-void bind_ops_0(py::module_& m);
-void bind_ops_1(py::module_& m);
-void bind_ops_2(py::module_& m);
-void bind_ops_3(py::module_& m);
+void bind_ops(py::module_& m);
 
 }  // namespace tapegrad::python

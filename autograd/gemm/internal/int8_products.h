@@ -1,15 +1,27 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "tapegrad/autograd/gemm/gemm.h"
 
 namespace tapegrad::int8 {
 
-// Numbers are rounded to whole ones of -kMost to kMost.
-inline constexpr float kMost = 127;
-// Below it, kMost over the largest magnitude may be infinite.
-inline constexpr float kLeast = 0x1p-119F;
+// How numbers whose largest magnitude this is become whole ones of -127 to 127.
+struct Rounding {
+  bool is_zero;   // all become zeros
+  float inverse;  // what they are multiplied by, if they do not
+  float scale;    // of the whole numbers
+
+  explicit Rounding(float largest) {
+    constexpr float kMost = 127;
+    constexpr float kLeast = 0x1p-119F;  // below it, `inverse` might be infinite
+    const bool is_finite = largest <= std::numeric_limits<float>::max();
+    is_zero = !is_finite || largest < kLeast;
+    inverse = is_zero ? 0 : kMost / largest;
+    scale = !is_finite ? std::numeric_limits<float>::quiet_NaN() : is_zero ? 0 : largest / kMost;
+  }
+};
 
 // To the nearest whole number: the sum has no bits for fractions. The same bits on all processors,
 // as long as sources are compiled with -ffp-contract=off.

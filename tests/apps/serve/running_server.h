@@ -65,6 +65,17 @@ class RunningServer {
     REQUIRE(reply.status == 200);
     return Fields::parse(reply.body);
   }
+  // The names in the header of an answer that has been made.
+  std::string ignored(const std::string& path, const Fields& body) const {
+    const Reply reply = send(path, body);
+    INFO(body.dump() << "\n" << reply.body);
+    CHECK(reply.status == 200);
+    const std::string name = "X-Tapegrad-Ignored: ";
+    const std::size_t begin = reply.head.find(name);
+    if (begin == std::string::npos) return "";
+    const std::size_t value = begin + name.size();
+    return reply.head.substr(value, reply.head.find("\r\n", value) - value);
+  }
   // The first text of an answer of /v1/completions.
   std::string text(const Fields& body) const {
     return ask_for("/v1/completions", body)["choices"][0]["text"].get<std::string>();

@@ -11,18 +11,6 @@ const RunningServer& server() {
   return running;
 }
 
-// The names in the header of an answer that has been made.
-std::string ignored(const RunningServer& server, const std::string& path, const Fields& body) {
-  const Reply reply = server.send(path, body);
-  INFO(body.dump() << "\n" << reply.body);
-  CHECK(reply.status == 200);
-  const std::string name = "X-Tapegrad-Ignored: ";
-  const std::size_t begin = reply.head.find(name);
-  if (begin == std::string::npos) return "";
-  const std::size_t value = begin + name.size();
-  return reply.head.substr(value, reply.head.find("\r\n", value) - value);
-}
-
 Fields chat_of(const Fields& more) {
   Fields body = {{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"max_tokens", 1}};
   body.update(more);
@@ -41,22 +29,22 @@ TEST_CASE("a field that nobody knows is ignored, and named in a header", "[serve
   const Fields text = {{"prompt", "once"}, {"max_tokens", 5}, {"seed", 1}};
   Fields more = text;
   more.update({{"tempreature", 1}, {"x", {{"y", 2}}}, {"z", nullptr}});
-  CHECK(ignored(server(), "/v1/completions", text).empty());
-  CHECK(ignored(server(), "/v1/completions", more) == "tempreature, x");
+  CHECK(server().ignored("/v1/completions", text).empty());
+  CHECK(server().ignored("/v1/completions", more) == "tempreature, x");
   CHECK(server().text(more) == server().text(text));
   more["stream"] = true;
   more["stream_options"] = {{"chunks", 2}};
-  CHECK(ignored(server(), "/v1/completions", more) == "stream_options.chunks, tempreature, x");
-  CHECK(ignored(server(), "/tokenize", {{"content", "a"}, {"b", 1}}) == "b");
-  CHECK(ignored(server(), "/v1/embeddings", {{"input", "a"}, {"b", 1}}) == "b");
+  CHECK(server().ignored("/v1/completions", more) == "stream_options.chunks, tempreature, x");
+  CHECK(server().ignored("/tokenize", {{"content", "a"}, {"b", 1}}) == "b");
+  CHECK(server().ignored("/v1/embeddings", {{"input", "a"}, {"b", 1}}) == "b");
   // Of many messages, a field is named at the first.
   const Fields messages = Fields::parse(
       R"([{"role":"user","content":[{"type":"text","text":"a","cache_control":{}}],"id":1},
           {"role":"assistant","content":"b","id":2},
           {"role":"user","content":"c","opts":{"visible":false},"id":3}])");
-  CHECK(ignored(server(), "/v1/chat/completions", {{"messages", messages}, {"max_tokens", 1}}) ==
+  CHECK(server().ignored("/v1/chat/completions", {{"messages", messages}, {"max_tokens", 1}}) ==
         "messages[0].content[0].cache_control, messages[0].id, messages[2].opts");
-  CHECK(ignored(server(), "/apply-template", {{"messages", messages}, {"seed", 1}}) ==
+  CHECK(server().ignored("/apply-template", {{"messages", messages}, {"seed", 1}}) ==
         "messages[0].content[0].cache_control, messages[0].id, messages[2].opts, seed");
   // A refusal has it, too.
   const Reply refused =
@@ -67,14 +55,14 @@ TEST_CASE("a field that nobody knows is ignored, and named in a header", "[serve
 
 TEST_CASE("names of fields cannot write a header, and are few and short", "[serve]") {
   const Fields odd = {{"prompt", "a"}, {"max_tokens", 1}, {"a\r\nSet-Cookie: b=c, d", 1}};
-  CHECK(ignored(server(), "/v1/completions", odd) == "a??Set-Cookie:?b=c??d");
+  CHECK(server().ignored("/v1/completions", odd) == "a??Set-Cookie:?b=c??d");
   const Fields foreign = {{"prompt", "a"}, {"max_tokens", 1}, {"\u00e9\u001b[1m", 1}};
-  CHECK(ignored(server(), "/v1/completions", foreign) == "???[1m");
+  CHECK(server().ignored("/v1/completions", foreign) == "???[1m");
   const Fields longest = {{"prompt", "a"}, {"max_tokens", 1}, {std::string(1 << 20, 'x'), 1}};
-  CHECK(ignored(server(), "/v1/completions", longest) == std::string(64, 'x') + "...");
+  CHECK(server().ignored("/v1/completions", longest) == std::string(64, 'x') + "...");
   Fields many = {{"prompt", "a"}, {"max_tokens", 1}};
   for (int i = 0; i < 5000; ++i) many["f" + std::to_string(1000 + i)] = i;
-  const std::string names = ignored(server(), "/v1/completions", many);
+  const std::string names = server().ignored("/v1/completions", many);
   CHECK(count(names, ", f") == 15);
   CHECK(names.ends_with(", ..."));
 }
@@ -112,7 +100,7 @@ TEST_CASE("a strict server refuses the fields that it does not know", "[serve]")
   CHECK(refused("/v1/chat/completions",
                 {{"messages", {{{"role", "user"}, {"content", "a"}, {"opts", 1}}}}}) ==
         "messages[0].opts");
-  CHECK(ignored(strict, "/v1/completions", {{"prompt", "a"}, {"user", "me"}}).empty());
+  CHECK(strict.ignored("/v1/completions", {{"prompt", "a"}, {"user", "me"}}).empty());
 }
 
 TEST_CASE("values that change nothing are taken without a word", "[serve]") {
@@ -128,7 +116,7 @@ TEST_CASE("values that change nothing are taken without a word", "[serve]") {
   };
   for (const char* more : of_chats) {
     CAPTURE(more);
-    CHECK(ignored(server(), "/v1/chat/completions", chat_of(Fields::parse(more))).empty());
+    CHECK(server().ignored("/v1/chat/completions", chat_of(Fields::parse(more))).empty());
   }
   // What the page of llama.cpp, and clients of vLLM, send with each request.
   const char* of_texts[] = {
@@ -146,9 +134,9 @@ TEST_CASE("values that change nothing are taken without a word", "[serve]") {
   for (const char* more : of_texts) {
     CAPTURE(more);
     Fields body = Fields::parse(more);
-    CHECK(ignored(server(), "/v1/chat/completions", chat_of(body)).empty());
+    CHECK(server().ignored("/v1/chat/completions", chat_of(body)).empty());
     body["prompt"] = "a";
-    CHECK(ignored(server(), "/v1/completions", body).empty());
+    CHECK(server().ignored("/v1/completions", body).empty());
   }
 }
 
@@ -214,14 +202,14 @@ TEST_CASE("a variable of the template is no field to ignore", "[serve]") {
   CHECK_THAT(reply.body, ContainsSubstring("chat_template_kwargs"));
   // A member of a message that the template reads is not ignored.
   Fields body = {{"messages", {{{"role", "user"}, {"content", "a"}, {"mood", "b"}}}}};
-  CHECK(ignored(thinks, "/apply-template", body).empty());
+  CHECK(thinks.ignored("/apply-template", body).empty());
   CHECK(thinks.ask_for("/apply-template", body)["prompt"] == "ab");
   // A part of a word that the template has is none.
   body["messages"][0]["moo"] = 1;
-  CHECK(ignored(thinks, "/apply-template", body) == "messages[0].moo");
+  CHECK(thinks.ignored("/apply-template", body) == "messages[0].moo");
   // Nor does a value change nothing that the template would read.
   const Reply refused = thinks.send("/v1/chat/completions", chat_of({{"user", "me"}}));
   CHECK(refused.status == 400);
   CHECK(Fields::parse(refused.body)["error"]["param"] == "user");
-  CHECK(ignored(thinks, "/v1/chat/completions", chat_of({{"documents", Fields::array()}})).empty());
+  CHECK(thinks.ignored("/v1/chat/completions", chat_of({{"documents", Fields::array()}})).empty());
 }

@@ -48,14 +48,7 @@ std::string answer_to_text(const std::string& prompt) {
 std::string ignored(const RunningServer& asked, const Fields& more) {
   Fields body = {{"input", "a"}, {"max_output_tokens", 1}};
   body.update(more);
-  const Reply reply = asked.send(kPath, body);
-  INFO(body.dump() << "\n" << reply.body);
-  CHECK(reply.status == 200);
-  const std::string name = "X-Tapegrad-Ignored: ";
-  const std::size_t begin = reply.head.find(name);
-  if (begin == std::string::npos) return "";
-  const std::size_t value = begin + name.size();
-  return reply.head.substr(value, reply.head.find("\r\n", value) - value);
+  return asked.ignored(kPath, body);
 }
 
 Fields error_of(const RunningServer& asked, const Fields& body) {

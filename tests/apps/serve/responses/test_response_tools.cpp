@@ -7,14 +7,7 @@ namespace {
 constexpr const char* kPath = "/v1/responses";
 
 std::string ignored(const Fields& body) {
-  const Reply reply = tool_server().send(kPath, with(body, {{"max_output_tokens", 1}}));
-  INFO(body.dump() << "\n" << reply.body);
-  CHECK(reply.status == 200);
-  const std::string name = "X-Tapegrad-Ignored: ";
-  const std::size_t begin = reply.head.find(name);
-  if (begin == std::string::npos) return "";
-  const std::size_t value = begin + name.size();
-  return reply.head.substr(value, reply.head.find("\r\n", value) - value);
+  return tool_server().ignored(kPath, with(body, {{"max_output_tokens", 1}}));
 }
 
 Fields error_of(const Fields& body, const RunningServer& by = tool_server()) {
