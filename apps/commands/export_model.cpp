@@ -55,6 +55,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.example("tapegrad export runs/notes-1 --checkpoint best --format hf --dtype bf16 --out best",
               "half the size");
   cli.example("tapegrad export runs/notes-1 --dtype q8_0 --out notes.gguf", "for llama.cpp");
+  cli.example("tapegrad export runs/notes-1 --format onnx --dtype f16 --out models/notes-js",
+              "for transformers.js, onnxruntime and Optimum");
   cli.example("tapegrad export runs/letters --format gguf-lora --out letters.gguf",
               "adapters alone, for llama.cpp's --lora");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;

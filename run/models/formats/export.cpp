@@ -14,6 +14,7 @@
 #include "tapegrad/run/models/formats/hf/hf_out.h"
 #include "tapegrad/run/models/formats/llmc.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
+#include "tapegrad/run/models/formats/onnx/onnx_export.h"
 
 namespace tapegrad::run {
 namespace {
@@ -53,6 +54,9 @@ class Workshop {
 void deliver(const fs::path& from, const ExportFormat& format, const fs::path& to) {
   make_folder(to);
   check_writable(to);
+  for (const std::string_view file : format.files) {
+    if (has_entry(from / file)) make_folder((to / file).parent_path());
+  }
   remove_or_fail(to / format.files.back());
   for (const std::string_view file : format.files) {
     if (!has_entry(from / file)) remove_or_fail(to / file);
@@ -115,6 +119,8 @@ const std::vector<ExportFormat>& export_formats() {
   static const std::vector<ExportFormat> formats = {
       {"hf", "Hugging Face's layout", types_written(is_hf_type), hf_files(), export_hf},
       {"gguf", "GGUF", types_written(is_gguf_type), {}, export_gguf},
+      {"onnx", "ONNX, for transformers.js and Optimum", types_written(is_onnx_type), onnx_files(),
+       export_onnx},
       {"llm.c", "llm.c's format", types_written(is_llmc_type), llmc_files(), export_llmc},
       {"nanogpt", "nanoGPT's checkpoint", types_written(is_nanogpt_type), nanogpt_files(),
        export_nanogpt},
@@ -194,7 +200,7 @@ Exported export_by(const ExportFormat& format, const fs::path& out, const Write&
   }
   const fs::path place = whole_path(out);
   written.use = fmt::format(fmt::runtime(written.use), out.string(), place.string(),
-                            place.filename().string());
+                            place.filename().string(), place.parent_path().string());
   return written;
 }
 

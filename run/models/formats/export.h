@@ -13,8 +13,8 @@ namespace tapegrad::run {
 // The result of an export.
 struct Exported {
   std::vector<std::string_view> files;  // in the folder; none if it is one file
-  // How to open it. A writer has {0} for the place as it was given, {1} for its whole path and {2}
-  // for the last name of that.
+  // How to open it. A writer has {0} for the place as it was given, {1} for its whole path, {2} for
+  // the last name of that and {3} for the folder above it.
   std::string use;
   std::string other_types = {};  // of matrices: see other_types(); may be empty
 };
@@ -24,8 +24,8 @@ struct ExportFormat {
   std::string_view name;                 // of --format
   std::string_view title;                // "Hugging Face's layout"
   std::vector<const StoredType*> types;  // that it can store
-  // Names of files that may be in `out`; none if `out` is the file itself. Without the last one,
-  // nothing is taken for a model.
+  // Names of files that may be in `out`, or in folders there; none if `out` is the file itself.
+  // Without the last one, nothing is taken for a model.
   std::vector<std::string_view> files;
   // Writes the model. Error, before anything is written, if the format cannot express it.
   Exported (*write)(const TextModel& model, const std::filesystem::path& out,

@@ -190,7 +190,7 @@ TEST_CASE("export says what is wrong with its arguments", "[export]") {
   usage({}, "--model is needed");
   usage({"--model", "x"}, "--format is needed: hf");
   usage({"--model", "x", "--format", "hf"}, "--out is needed");
-  usage({"--model", "x", "--format", "onnx", "--out", "y"}, "onnx");
+  usage({"--model", "x", "--format", "coreml", "--out", "y"}, "coreml");
   usage({"--model", "x", "--format", "hf", "--dtype", "f8", "--out", "y"}, "f8");
   const TempFolder folder;
   check_error_of("export", export_to(folder / "missing", folder / "out"), 1, "does not exist");

@@ -6,6 +6,7 @@ namespace tapegrad::run {
 
 // Error if transformers has no class that computes models of this config.
 void check_hf_config(const nn::DecoderConfig& config);
+bool is_hf_config(const nn::DecoderConfig& config);  // false where that is an error
 // Writes a folder that transformers opens: config.json, generation_config.json, model.safetensors,
 // tokenizer.json and tokenizer_config.json; as GPT2LMHeadModel, LlamaForCausalLM,
 // MistralForCausalLM (with a window), Qwen2ForCausalLM (with qkv_bias) or Qwen3ForCausalLM (with

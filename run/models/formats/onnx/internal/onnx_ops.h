@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/run/models/formats/onnx/internal/onnx_graph.h"
+
+namespace tapegrad::run {
+
+// Functions of ops.h as nodes of a graph: what each computes of tensors of f32 stands there. Where
+// ONNX has no op for one, its nodes are those that runtimes fuse into theirs.
+
+OnnxValue reshape(OnnxGraph& g, const OnnxValue& x, const std::vector<std::int64_t>& shape);
+OnnxValue permute(OnnxGraph& g, const OnnxValue& x, const std::vector<std::int64_t>& order);
+std::vector<OnnxValue> split(OnnxGraph& g, const OnnxValue& x,
+                             const std::vector<std::int64_t>& sizes);  // of the last dimension
+
+OnnxValue cast(OnnxGraph& g, const OnnxValue& x, OnnxType to);
+OnnxValue rows_of(OnnxGraph& g, const OnnxValue& table, const OnnxValue& ids);  // of a tensor
+
+// x·by; x itself for 1.
+OnnxValue scaled(OnnxGraph& g, const OnnxValue& x, double by);
+// x itself for a cap of 0.
+OnnxValue softcap(OnnxGraph& g, const OnnxValue& x, double cap);
+OnnxValue relu(OnnxGraph& g, const OnnxValue& x);
+OnnxValue relu2(OnnxGraph& g, const OnnxValue& x);
+OnnxValue silu(OnnxGraph& g, const OnnxValue& x);
+OnnxValue gelu(OnnxGraph& g, const OnnxValue& x, Gelu form);
+
+// Over the last dimension, of `channels` elements. An empty weight is 1, an empty bias 0.
+OnnxValue rms_norm(OnnxGraph& g, const OnnxValue& x, const OnnxValue& weight, double eps);
+OnnxValue layer_norm(OnnxGraph& g, const OnnxValue& x, const OnnxValue& weight,
+                     const OnnxValue& bias, const LayerNormOptions& options, std::int64_t channels);
+
+// x (B, H, T, D) with the cos and sin of each pair of channels (B, 1, T, R/2) → (B, H, T, D): the
+// first R channels of each head turned.
+struct OnnxAngles {
+  OnnxValue cos, sin;
+  std::int64_t turned;  // R
+};
+OnnxValue rope(OnnxGraph& g, const OnnxValue& x, std::int64_t head_size, const OnnxAngles& angles);
+
+// q (B, H, T, D), k and v (B, K, S, D), `hidden` (B, 1, T, S), which is added to the scores → (B,
+// H, T, D).
+struct OnnxHeads {
+  std::int64_t queries, keys, size;  // H, K, D
+};
+OnnxValue attention(OnnxGraph& g, const OnnxValue& q, const OnnxValue& k, const OnnxValue& v,
+                    const OnnxValue& hidden, const OnnxHeads& heads, const ScoreOptions& scores);
+
+}  // namespace tapegrad::run

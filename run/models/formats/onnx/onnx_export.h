@@ -1,0 +1,17 @@
+#pragma once
+
+#include "tapegrad/run/models/formats/export.h"
+
+namespace tapegrad::run {
+
+// Writes a folder that transformers.js and Optimum open: a graph of ONNX in onnx/, and the texts of
+// Hugging Face's layout beside it. Errors, before anything is written: what transformers or the
+// graph cannot express, by its option; those of export_hf() about tokenizers.
+Exported export_onnx(const TextModel& model, const std::filesystem::path& folder,
+                     const StoredType& type);
+
+std::vector<std::string_view> onnx_files();
+// True if there is a graph with matrices of it.
+bool is_onnx_type(const StoredType& type);
+
+}  // namespace tapegrad::run
