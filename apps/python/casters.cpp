@@ -1,5 +1,7 @@
 #include "tapegrad/apps/python/internal/casters.h"
 
+#include <string>
+
 namespace tapegrad::python {
 namespace {
 
@@ -24,6 +26,21 @@ bool read_number(py::handle from, Number& to) {
     return false;
   }
   return true;
+}
+
+void read_parameters(py::handle from, Parameters& to) {
+  const auto given = py::reinterpret_borrow<py::object>(from);
+  const py::object all = py::hasattr(given, "parameters") ? given.attr("parameters")() : given;
+  if (!py::isinstance<py::iterable>(all) || py::isinstance<Tensor>(all)) {
+    throw py::cast_error("no parameters");
+  }
+  const bool is_dict = py::isinstance<py::dict>(all);
+  for (const py::handle part : all) {
+    const std::string place = std::to_string(to.size());
+    to.emplace_back(is_dict ? part.cast<std::string>() : place,
+                    (is_dict ? py::object(all[part]) : py::reinterpret_borrow<py::object>(part))
+                        .cast<Tensor>());
+  }
 }
 
 }  // namespace tapegrad::python

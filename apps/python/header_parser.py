@@ -10,6 +10,10 @@ class Unreadable(Exception):
     """A declaration that this parser does not know, or that Python cannot have."""
 
 
+class NoFunction(Unreadable):
+    """A declaration that is none of a function."""
+
+
 @dataclass
 class Parameter:
     type: str
@@ -23,15 +27,19 @@ class Function:
     result: str
     parameters: list[Parameter]
     comment: str
-    header: str
+    header: str  # where it is, for messages
+    space: str  # tapegrad::optim
+    static: bool = False
 
 
 @dataclass
 class Struct:
-    name: str
+    name: str  # with the struct around it: RNN::Result
     comment: str
-    fields: list[Parameter]
-    problem: str | None = None  # why its fields are unreadable
+    space: str  # tapegrad::nn
+    fields: list[Parameter] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)  # public members; constructors have the struct's own name
+    problem: str | None = None  # why it is no struct of plain data
 
 
 @dataclass
@@ -58,9 +66,10 @@ def split_outside(text, separator):
 
 
 def statements(text):
-    """(comment, statement, glued) for each statement at the level of the namespace: `comment` is what stands directly above or
-    behind, `glued` says that no empty line and no comment separates it from the statement before."""
-    comment, code, behind, glued = [], "", "", False
+    """(comment, statement, glued) for each statement of a namespace or a class, `public:` and `private:` among them: `comment` is
+    what stands directly above or behind, `glued` says that no empty line and no comment separates it from the one before. A struct
+    has its comments inside."""
+    comment, code, whole, behind, glued = [], "", "", "", False
     for line in text.splitlines():
         stripped = line.strip()
         if not code:
@@ -74,10 +83,12 @@ def statements(text):
                 continue
         own, _, remark = line.partition("//")
         behind = behind or (remark.strip() if not code else "")
-        code += own.rstrip() + "\n"
-        if code.count("{") == code.count("}") and code.count("(") == code.count(")") and re.search(r"[;}]\s*$", code):
-            yield " ".join(comment) or behind, code, glued and not comment
-            comment, code, behind, glued = [], "", "", True
+        code, whole = code + own.rstrip() + "\n", whole + line + "\n"
+        balanced = code.count("{") == code.count("}") and code.count("(") == code.count(")")
+        if code.strip() in ("public:", "private:") or (balanced and re.search(r"[;}]\s*$", code)):
+            is_struct = re.match(r"\s*(struct|class) .*\{", code)
+            yield " ".join(comment) or behind, (whole if is_struct else code).strip(), glued and not comment
+            comment, code, whole, behind, glued = [], "", "", "", True
 
 
 def read_parameter(text):
@@ -88,15 +99,10 @@ def read_parameter(text):
     return Parameter(" ".join(match[1].split()), match[2], " ".join(default.split()) or None)
 
 
-def read_fields(body):
-    """Fields of a struct of plain data. Constructors make it unreadable."""
+def read_fields(statement):
     fields = []
-    for statement in split_outside(body, ";"):
-        if statement.startswith(("enum ", "static ", "constexpr ")) or "operator" in statement:
-            if not statement.startswith("enum "):
-                raise Unreadable(f"'{statement.splitlines()[0]}'")
-            continue
-        first, *more = split_outside(" ".join(statement.split()), ",")
+    for declaration in split_outside(statement, ";"):
+        first, *more = split_outside(" ".join(declaration.split()), ",")
         fields.append(read_parameter(first))
         fields += [read_parameter(f"{fields[-1].type} {other}") for other in more]
     return fields
@@ -108,24 +114,53 @@ def read_enums(code, prefix, found):
         found.enums[prefix + name] = [value.strip() for value in values.split(",") if value.strip()]
 
 
-def read_struct(name, code, comment, found):
+def read_member(struct, statement, comment, before):
+    """Adds a public member; the function that it is, if it is one."""
+    try:
+        function = read_function(statement, comment, struct.name, struct.space)
+    except NoFunction:
+        struct.fields += read_fields(statement)
+        return None
+    if function.name == struct.name:
+        struct.problem = f"'{statement.splitlines()[0]}'"
+    function.comment = described(function, before, "")
+    struct.functions.append(function)
+    return function
+
+
+def read_struct(name, code, comment, space, found):
     body = code[code.index("{") + 1 : code.rindex("}")]
     read_enums(body, f"{name}::", found)
-    struct = Struct(name, comment, [])
-    try:
-        struct.fields = read_fields(body)
-    except Unreadable as problem:
-        struct.problem = str(problem)
-    found.structs[name] = struct
+    struct = found.structs[name] = Struct(name, comment, space)
+    public, before = code.startswith("struct"), None
+    for comment, statement, glued in statements(body):
+        if statement in ("public:", "private:"):
+            public = statement == "public:"
+        elif public and (match := re.match(r"struct (\w+) \{", statement)):
+            read_struct(f"{name}::{match[1]}", statement, comment, space, found)
+        elif public and (match := re.match(r"using (\w+) = ([\w:]+);", statement)) and match[2] in found.structs:
+            found.structs[f"{name}::{match[1]}"] = found.structs[match[2]]
+        elif public and not re.match(r"(template|class|struct|enum|using|friend|static constexpr) |~", statement):
+            try:
+                before = read_member(struct, statement, comment, before if glued else None)
+            except Unreadable as problem:
+                struct.problem = struct.problem or str(problem)
 
 
-def read_function(code, comment, header):
-    declaration = re.sub(r"\{.*\}\s*$", "", code, flags=re.S) if code.startswith("inline ") else code
-    match = re.fullmatch(r"(?:inline )?([\w:<>&\s]+?)\s*(operator\S+?|\w+)\((.*)\);?\s*", declaration, re.S)
-    if match is None:
-        raise Unreadable(f"{header}: '{code.strip()}'")
-    parameters = [read_parameter(text) for text in split_outside(" ".join(match[3].split()), ",")]
-    return Function(match[2], " ".join(match[1].split()), parameters, comment, header)
+# What stands before the name, the result, the name.
+FUNCTION = re.compile(r"((?:(?:inline|static|explicit|constexpr) )*)([\w:<>&*,\s]*?)\s*(operator *\(\)|operator[^\s(]+|\w+)\(", re.S)
+
+
+def read_function(code, comment, header, space):
+    match = FUNCTION.match(code)
+    if match is None or match[2].count("<") != match[2].count(">"):
+        raise NoFunction(f"{header}: '{code}'")
+    end, depth = match.end(), 1
+    while depth > 0:
+        depth += {"(": 1, ")": -1}.get(code[end], 0)
+        end += 1
+    parameters = [read_parameter(text) for text in split_outside(" ".join(code[match.end() : end - 1].split()), ",")]
+    return Function(match[3], " ".join(match[2].split()), parameters, comment, header, space, "static" in match[1])
 
 
 def described(function, before, struct_comment):
@@ -133,30 +168,32 @@ def described(function, before, struct_comment):
     function, or if it describes the options of the function."""
     if function.comment:
         return function.comment
-    if before and (before.name == function.name or re.search(rf"\b{function.name}\b", before.comment)):
+    if before and (before.name == function.name or re.search(rf"\b{re.escape(function.name)}\b", before.comment)):
         return before.comment
     return struct_comment
 
 
-def read_header(path, name, found):
+def read_header(path, name, found, with_functions=True):
     with open(path, encoding="utf-8") as file:
         text = file.read()
+    space = re.search(r"^namespace ([\w:]+) \{", text, re.M)[1]
     before, struct_comment = None, ""
     for comment, code, glued in statements(text):
         if not glued:
             before, struct_comment = None, ""
-        if match := re.match(r"(?:struct|class) (\w+)\s*\{", code):
+        if match := re.match(r"(?:struct|class) (\w+)(?: : public \w+)? \{", code):
+            read_struct(match[1], code, comment, space, found)
+            struct_comment = comment
             if code.startswith("class"):
                 found.others.append(match[1])
-            else:
-                read_struct(match[1], code, comment, found)
-                struct_comment = comment
         elif code.startswith("enum class"):
             read_enums(code, "", found)
+        elif not with_functions:
+            continue
         elif match := re.match(r"using (\w+) =", code):
             found.others.append(match[1])
         elif not re.match(r"(struct|class) \w+;|inline constexpr |template ", code):
-            function = read_function(code, comment, name)
+            function = read_function(code, comment, name, space)
             function.comment = described(function, before, struct_comment)
             found.functions.append(function)
             before = function

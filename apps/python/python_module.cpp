@@ -32,14 +32,16 @@ PYBIND11_MODULE(_core, m) {
   m.attr("__version__") = TAPEGRAD_VERSION;
   py::register_exception<tapegrad::Error>(m, "Error", PyExc_RuntimeError);
   bind_dtypes(m);
-  bind_random(m);
+  py::module_ nn = m.def_submodule("_nn");
+  nn.attr("__name__") = "tapegrad.nn";
   TensorClass tensor = bind_tensor(m);
-  bind_operators(tensor);
-  bind_subscripts(tensor);
-  bind_numpy(m, tensor);
-  bind_creation(m);
-  bind_tape(m);
   bind_op_types(m);
+  bind_training(m, nn);
+  bind_classes(m, nn);
+  add_members(tensor, m);
   bind_ops(m);
+  bind_tape(m);
+  DecoderClass decoder = bind_decoder(m);
+  add_members(decoder);
   m.attr("__name__") = name;
 }

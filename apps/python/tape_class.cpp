@@ -1,6 +1,7 @@
 // `with Tape() as tape:` and `with TapePause():`. What C++ does from a variable's construction to
 // its end, Python does from the beginning of the block to its end.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,19 +30,20 @@ std::vector<Tensor> listed(const Tensors& tensors) {
 template <class Scope>
 class Block {
  public:
-  Block() = default;
+  using Make = std::function<std::unique_ptr<Scope>()>;
+  explicit Block(Make make) : make_(std::move(make)) {}
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   ~Block() {
     if (scope_ != nullptr && !is_mine()) abandoned_->scopes.push_back(std::move(scope_));
   }
 
-  template <class... Args>
-  void enter(Args&&... args) {
+  Block& enter() {
     check(scope_ == nullptr, "this block has begun already: each `with` takes a new one");
     abandoned_ = abandoned_here();
     while (!abandoned_->scopes.empty()) abandoned_->scopes.pop_back();  // the last to begin first
-    scope_ = std::make_unique<Scope>(std::forward<Args>(args)...);
+    scope_ = make_();
+    return *this;
   }
   void exit() {
     (void)get();
@@ -66,6 +68,7 @@ class Block {
   }
   bool is_mine() const { return abandoned_ == abandoned_here(); }
 
+  Make make_;
   std::unique_ptr<Scope> scope_;
   std::shared_ptr<Abandoned> abandoned_;  // of the thread that began the block
 };
@@ -78,19 +81,22 @@ struct NamedTape {
   Tape tape;
 };
 
-class PythonTape {
- public:
-  PythonTape(bool check_finite, const std::map<std::string, Tensor>& names)
-      : check_finite_(check_finite), names_(names.begin(), names.end()) {}
-  void enter() { block_.enter(check_finite_, names_); }
-  void exit() { block_.exit(); }
-  Tape& get() const { return block_.get().tape; }
+using PythonTape = Block<NamedTape>;
 
- private:
-  bool check_finite_;
-  std::vector<std::pair<std::string, Tensor>> names_;
-  Block<NamedTape> block_;
-};
+std::unique_ptr<PythonTape> make_tape(bool check_finite,
+                                      const std::map<std::string, Tensor>& names) {
+  const std::vector<std::pair<std::string, Tensor>> named(names.begin(), names.end());
+  return std::make_unique<PythonTape>(
+      [=] { return std::make_unique<NamedTape>(check_finite, named); });
+}
+
+template <class Scope>
+py::class_<Block<Scope>> bind_block(py::module_& m, const char* name, const char* help) {
+  py::class_<Block<Scope>> c(m, name, help);
+  c.def("__enter__", &Block<Scope>::enter, py::return_value_policy::reference);
+  c.def("__exit__", [](Block<Scope>& block, const py::args&) { block.exit(); });
+  return c;
+}
 
 BackwardOptions backward_options(const std::optional<Tensors>& seeds, bool keep) {
   return {.seeds = seeds ? listed(*seeds) : std::vector<Tensor>(), .keep = keep};
@@ -98,7 +104,7 @@ BackwardOptions backward_options(const std::optional<Tensors>& seeds, bool keep)
 
 void backward(const PythonTape& tape, const Tensors& roots, const std::optional<Tensors>& seeds,
               bool keep) {
-  Tape& running = tape.get();
+  Tape& running = tape.get().tape;
   const auto options = backward_options(seeds, keep);
   const py::gil_scoped_release unlocked;
   running.backward(listed(roots), options);
@@ -107,7 +113,7 @@ void backward(const PythonTape& tape, const Tensors& roots, const std::optional<
 // One gradient for one tensor, and a list for a list.
 py::object gradient(const PythonTape& tape, const Tensors& roots, const Tensors& wrt,
                     const std::optional<Tensors>& seeds, bool keep) {
-  Tape& running = tape.get();
+  Tape& running = tape.get().tape;
   const auto options = backward_options(seeds, keep);
   Grads found;
   {
@@ -120,60 +126,44 @@ py::object gradient(const PythonTape& tape, const Tensors& roots, const Tensors&
   return gradients;
 }
 
-void bind_pause(py::module_& m) {
-  using Pause = Block<TapePause>;
-  py::class_<Pause>(m, "TapePause",
-                    "In `with TapePause():`, the tapes that are live record nothing.")
-      .def(py::init<>())
-      .def("__enter__", [](Pause& pause) { pause.enter(); })
-      .def("__exit__", [](Pause& pause, const py::args&) { pause.exit(); });
-}
-
 }  // namespace
 
 void bind_tape(py::module_& m) {
-  py::class_<PythonTape>(
+  bind_block<TapePause>(m, "TapePause",
+                        "In `with TapePause():`, the tapes that are live record nothing.")
+      .def(py::init([] {
+        return std::make_unique<Block<TapePause>>([] { return std::make_unique<TapePause>(); });
+      }));
+  bind_block<NamedTape>(
       m, "Tape",
       "In `with Tape() as tape:`, each op of this thread on a tracked tensor is recorded: on a "
       "parameter (requires_grad), a watched tensor, or a result of a recorded op. Tapes nest, "
-      "which "
-      "gives derivatives of any order. With check_finite, the first result or gradient that is NaN "
-      "or "
-      "infinite is an Error; `names` names parameters in it.")
-      .def(py::init<bool, const std::map<std::string, Tensor>&>(), py::kw_only(),
-           py::arg("check_finite") = false, py::arg("names") = py::dict())
+      "which gives derivatives of any order. With check_finite, the first result or gradient that "
+      "is NaN or infinite is an Error; `names` names parameters in it.")
+      .def(py::init(&make_tape), py::kw_only(), py::arg("check_finite") = false,
+           py::arg("names") = py::dict())
       .def(
-          "__enter__",
-          [](PythonTape& tape) -> PythonTape& {
-            tape.enter();
-            return tape;
-          },
-          py::return_value_policy::reference)
-      .def("__exit__", [](PythonTape& tape, const py::args&) { tape.exit(); })
-      .def(
-          "watch", [](const PythonTape& tape, const Tensor& t) { tape.get().watch(t); },
+          "watch", [](const PythonTape& tape, const Tensor& t) { tape.get().tape.watch(t); },
           py::arg("x"), "Tracks a tensor that is not a parameter.")
       .def(
-          "tracks", [](const PythonTape& tape, const Tensor& t) { return tape.get().tracks(t); },
+          "tracks",
+          [](const PythonTape& tape, const Tensor& t) { return tape.get().tape.tracks(t); },
           py::arg("x"), "True if an op on x would be recorded.")
       .def("backward", &backward, py::arg("roots"), py::arg("seeds") = py::none(),
            py::arg("keep") = false,
            "Adds d(root)/d(parameter) to the grad of each parameter that the root depends on. "
-           "`seeds`, "
-           "the gradients to start from, may be left out for scalars. Frees the record unless "
-           "`keep`.")
+           "`seeds`, the gradients to start from, may be left out for scalars. Frees the record "
+           "unless `keep`.")
       .def("gradient", &gradient, py::arg("roots"), py::arg("wrt"), py::arg("seeds") = py::none(),
            py::arg("keep") = false,
            "The gradients of the roots' sum with respect to each of `wrt`, without touching any "
-           "grad. "
-           "None for one that the roots do not depend on.")
+           "grad. None for one that the roots do not depend on.")
       .def(
-          "size", [](const PythonTape& tape) { return tape.get().size(); },
+          "size", [](const PythonTape& tape) { return tape.get().tape.size(); },
           "How many ops were recorded.")
       .def(
-          "saved_bytes", [](const PythonTape& tape) { return tape.get().saved_bytes(); },
+          "saved_bytes", [](const PythonTape& tape) { return tape.get().tape.saved_bytes(); },
           "Bytes of the tensors that the tape keeps for backward.");
-  bind_pause(m);
 }
 
 }  // namespace tapegrad::python

@@ -1,81 +1,47 @@
-// The class Tensor: what C++'s has, by the same names.
+// The class Tensor: what generate_ops.py does not read from tensor.h, in a form for Python.
+
+#include <memory>
+#include <string>
 
 #include "tapegrad/apps/python/internal/bindings.h"
 #include "tapegrad/apps/python/internal/op_support.h"
+#include "tapegrad/autograd/tensor/tracked.h"
 
 namespace tapegrad::python {
 namespace {
 
-void bind_properties(TensorClass& c) {
-  c.def_property_readonly("shape", [](const Tensor& t) { return t.shape(); })
-      .def_property_readonly("dtype", &Tensor::dtype)
-      .def_property_readonly("ndim", &Tensor::rank, "The number of dimensions.")
-      .def_property_readonly("nbytes", &Tensor::bytes)
-      .def("dim", &Tensor::rank, "The number of dimensions, as in PyTorch.")
-      .def("numel", &Tensor::numel, "The number of elements.")
-      .def("id", &Tensor::id, "Tells tensors apart. Newer tensors have larger ids.")
-      .def("__len__",
-           [](const Tensor& t) {
-             if (t.rank() == 0) throw py::type_error("a tensor without dimensions has no length");
-             return t.shape()[0];
-           })
-      .def("__repr__", [](const Tensor& t) { return to_string(t); });
+py::object item(const Tensor& t) {
+  const double value = t.item();
+  if (t.dtype() == DType::boolean) return py::bool_(value != 0);
+  if (t.dtype() == DType::i64) return py::int_(t.data<std::int64_t>()[0]);
+  if (is_float(t.dtype())) return py::float_(value);
+  return py::int_(static_cast<std::int64_t>(value));
 }
 
-void bind_values(TensorClass& c) {
-  c.def(
-       "item",
-       [](const Tensor& t) -> py::object {
-         const double value = t.item();
-         if (t.dtype() == DType::boolean) return py::bool_(value != 0);
-         if (t.dtype() == DType::i64) return py::int_(t.data<std::int64_t>()[0]);
-         if (is_float(t.dtype())) return py::float_(value);
-         return py::int_(static_cast<std::int64_t>(value));
-       },
-       "The only element, as a number. Error unless there is exactly one.")
-      .def("__float__", &Tensor::item)
-      .def("__bool__", [](const Tensor& t) {
-        check(
-            t.numel() == 1,
-            "a tensor of shape {} is neither true nor false: ask for allclose(), or for item() of "
-            "a sum",
-            t.shape());
-        return t.item() != 0;
-      });
+bool truth(const Tensor& t) {
+  check(t.numel() == 1,
+        "a tensor of shape {} is neither true nor false: ask for allclose(), or for item() of a "
+        "sum",
+        t.shape());
+  return t.item() != 0;
 }
 
-void bind_members(TensorClass& c) {
-  c.def("detach", &Tensor::detach,
-        "A tensor on the same data that no tape tracks: gradients end here.")
-      .def(
-          "clone", [](const Tensor& t) { return run_op(elements(t), [&] { return t.clone(); }); },
-          "A copy, through which gradients flow.")
-      .def(
-          "to",
-          [](const Tensor& t, DType dtype) {
-            return run_op(elements(t), [&] { return t.to(dtype); });
-          },
-          py::arg("dtype"), "Converted. Floats that do not fit a whole number are an Error.")
-      .def(
-          "view", [](const Tensor& t, const Shape& shape) { return t.view(shape); },
-          py::arg("shape"), "The same data under another shape; one size may be -1.")
-      .def("rows", &Tensor::rows, py::arg("begin"), py::arg("end"),
-           "Rows [begin, end) of the first dimension, sharing the data.")
-      .def("allclose", &Tensor::allclose, py::arg("other"), py::arg("rtol") = 1e-5,
-           py::arg("atol") = 1e-8, py::arg("equal_nan") = false);
+std::uintptr_t address(const Tensor& t) {
+  return dispatch_all(t.dtype(), [&](auto zero) {
+    return reinterpret_cast<std::uintptr_t>(t.data<decltype(zero)>());
+  });
 }
 
-void bind_gradients(TensorClass& c) {
-  c.def_property(
-       "requires_grad", &Tensor::requires_grad, [](Tensor& t, bool on) { t.set_requires_grad(on); },
-       "True for a parameter: every tape tracks it, and backward gives it a grad.")
-      .def("set_requires_grad", &Tensor::set_requires_grad, py::arg("on") = true,
-           py::return_value_policy::reference)
-      .def_property(
-          "grad", [](const Tensor& t) { return or_none(t.grad()); },
-          [](Tensor& t, const Tensor* grad) { t.set_grad(or_undefined(grad)); },
-          "The sum of the gradients so far, or None.")
-      .def("zero_grad", &Tensor::zero_grad, "Forgets the gradient.");
+// A tensor on memory that `owner` keeps. It may be let go of in a thread without the GIL, or after
+// Python's end.
+Tensor from_address(std::uintptr_t data, const Shape& shape, DType dtype, const py::object& owner) {
+  owner.inc_ref();
+  const std::shared_ptr<void> keeper(owner.ptr(), [](void* kept) {
+    if (Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire locked;
+    Py_DECREF(static_cast<PyObject*>(kept));
+  });
+  return Tensor::from_blob(reinterpret_cast<void*>(data), shape, dtype, keeper);
 }
 
 }  // namespace
@@ -85,10 +51,24 @@ TensorClass bind_tensor(py::module_& m) {
       m, "Tensor",
       "A handle on shared, contiguous data: numbers of one dtype in a shape. Made by tensor(), "
       "from_numpy(), zeros() and the like, and by ops.");
-  bind_properties(c);
-  bind_values(c);
-  bind_members(c);
-  bind_gradients(c);
+  c.def("__repr__", [](const Tensor& t) { return to_string(t); })
+      .def("__hash__", &Tensor::id)  // == compares elements, so that equality is none of objects
+      .def("__float__", &Tensor::item)
+      .def("__bool__", &truth)
+      .def("item", &item, "The only element, as a number. Error unless there is exactly one.")
+      .def("_address", &address)
+      .def_property(
+          "requires_grad", &Tensor::requires_grad,
+          [](Tensor& t, bool on) { t.set_requires_grad(on); },
+          "True for a parameter: every tape tracks it, and backward gives it a grad.")
+      .def_property(
+          "grad", [](const Tensor& t) { return or_none(t.grad()); },
+          [](Tensor& t, const Tensor* grad) { t.set_grad(or_undefined(grad)); },
+          "The sum of the gradients so far, or None.");
+  c.attr("__array_ufunc__") = py::none();  // NumPy's arrays leave x ∘ tensor to the tensor
+  m.def("_from_address", &from_address);
+  m.def("_check_untracked",
+        [](const std::string& function, const Tensor& t) { check_untracked(function, "x", t); });
   return c;
 }
 

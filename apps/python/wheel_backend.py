@@ -42,7 +42,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     package, info, record = build(), f"tapegrad-{version()}.dist-info", []
     name = f"tapegrad-{version()}-{tag()}.whl"
     module = "_core" + sysconfig.get_config_var("EXT_SUFFIX")
-    files = {f"tapegrad/{path.name}": path.read_bytes() for path in (package / "__init__.py", package / module)}
+    files = {f"tapegrad/{path.name}": path.read_bytes() for path in (*sorted(package.glob("*.py")), package / module)}
     files[f"{info}/METADATA"] = metadata().encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tapegrad\nRoot-Is-Purelib: false\nTag: {tag()}\n".encode()
     with zipfile.ZipFile(Path(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:

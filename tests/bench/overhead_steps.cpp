@@ -1,6 +1,6 @@
-// Times the steps of torch_overhead.py, which are so small that what surrounds the arithmetic
-// decides: overhead_steps perceptron|add [STEPS [THREADS]] prints the median of a step, and that of
-// the processor's time.
+// Times the steps of torch_overhead.py and python_steps.py, which are so small that what surrounds
+// the arithmetic counts: overhead_steps perceptron|add|decoder [STEPS [THREADS]] prints the median
+// of a step, and that of the processor's time.
 
 #include <fmt/core.h>
 
@@ -14,7 +14,9 @@
 #include "tapegrad/base/internal/median.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/stopwatch.h"
-#include "tapegrad/nn/layers.h"
+#include "tapegrad/nn/make_decoder.h"
+#include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/optimizers/sgd.h"
 
 namespace {
@@ -37,7 +39,7 @@ void print_median(std::int64_t count, double per_second, std::string_view unit, 
     times.push_back(factor * watch.seconds());
     processor.push_back(factor * static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC);
   }
-  fmt::print("{:.1f} {}, {:.1f} {} of processors\n", median(times), unit, median(processor), unit);
+  fmt::print("{:.2f} {}, {:.2f} {} of processors\n", median(times), unit, median(processor), unit);
 }
 
 // A step of SGD of a perceptron 784-256-10 with ReLU on 64 rows.
@@ -72,18 +74,42 @@ void add_scalars(std::int64_t count) {
   });
 }
 
+// A step of AdamW of a small GPT on 8 rows of 64 tokens.
+void decoder(std::int64_t count) {
+  Rng rng(1);
+  const nn::Params params(rng);
+  const nn::Decoder gpt = nn::make_decoder(
+      params, {.vocab_size = 65, .block_size = 64, .n_layer = 4, .n_head = 4, .n_embd = 128},
+      {.gpt2_weights = &rng});
+  optim::AdamW adamw(params.parameters());
+  std::vector<std::int32_t> ids;
+  for (std::int32_t i = 0; i < 8 * 64; ++i) ids.push_back(i % 65);
+  const Tensor rows = Tensor::from(ids, {8, 64});
+  print_median(count, 1e3, "ms", 1, [&] {
+    Tape tape;
+    tape.backward(gpt.loss(rows, rows));
+    optim::clip_grad_norm(params.parameters(), 1.0);
+    adamw.step(1e-3);
+    adamw.zero_grad();
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string config = argc > 1 ? argv[1] : "";
   const std::int64_t count = argc > 2 ? std::atoll(argv[2]) : 100;
-  if ((config != "perceptron" && config != "add") || count < 1) {
-    fmt::print(stderr, "usage: overhead_steps perceptron|add [STEPS [THREADS]]\n");
+  const auto run = config == "perceptron" ? perceptron
+                   : config == "decoder"  ? decoder
+                   : config == "add"      ? add_scalars
+                                          : nullptr;
+  if (run == nullptr || count < 1) {
+    fmt::print(stderr, "usage: overhead_steps perceptron|add|decoder [STEPS [THREADS]]\n");
     return 2;
   }
   try {
     tapegrad::set_num_threads(argc > 3 ? std::atoi(argv[3]) : 2);
-    config == "perceptron" ? perceptron(count) : add_scalars(count);
+    run(count);
     return 0;
   } catch (const tapegrad::Error& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -12,18 +12,20 @@ SCRIPT = SOURCES / "apps" / "python" / "generate_ops.py"
 
 
 class Generator(unittest.TestCase):
-    def generate(self, declarations):
+    def generate(self, declarations, of_classes=False):
         """(the program's end, all that it wrote) for the library's headers and one more."""
+        classes = ["base/random.h", "autograd/tensor/tensor.h", "nn/decoder.h", "nn/layers.h", "nn/layers/recurrent.h"]
         headers = ["autograd/ops.h", *sorted(str(p.relative_to(SOURCES)) for p in (SOURCES / "autograd" / "ops").glob("*_ops.h"))]
         with tempfile.TemporaryDirectory() as folder:
             header = Path(folder, "new_ops.h")
             header.write_text(f"#pragma once\n\nnamespace tapegrad {{\n\n{declarations}\n\n}}  // namespace tapegrad\n")
+            headers += ["--", *classes, header] if of_classes else [header]
             ended = subprocess.run(
-                [sys.executable, "-B", SCRIPT, folder, "1", SOURCES, *headers, header], capture_output=True, text=True, check=False
+                [sys.executable, "-B", SCRIPT, folder, "1", SOURCES, *headers], capture_output=True, text=True, check=False
             )
-            source = Path(folder, "ops_0.cpp")
-            types = Path(folder, "op_types.h")
-            return ended, source.read_text() + types.read_text() if source.exists() else ""
+            return ended, "".join(path.read_text() for path in Path(folder).glob("*.cpp")) + "".join(
+                path.read_text() for path in Path(folder).glob("op_types.h")
+            )
 
     def test_a_new_op_is_bound_with_names_defaults_and_comment(self):
         ended, written = self.generate(
@@ -37,10 +39,38 @@ class Generator(unittest.TestCase):
         self.assertIn('NameOf<Knob>{"right", Knob::right}', written)
         self.assertIn('m.def("halve"', written)
 
+    def test_layers_optimisers_and_values_are_classes(self):
+        ended, written = self.generate(
+            "struct TurnOptions {\n  double by = 2;\n};\n// A layer.\nstruct Turner {\n  Tensor weight;  // (C)\n  double by = 1;\n"
+            "  Turner(const Params& p, std::int64_t in, const TurnOptions& options = {});\n"
+            "  // Turns x.\n  Tensor operator()(const Tensor& x) const { return x; }\n  void turn(std::span<float> x);\n private:\n  int hidden_;\n};\n"
+            "class Stepper : public OptimizerState {\n public:\n  Stepper(NamedTensors parameters, const TurnOptions& options = {});\n};\n"
+            "struct Rate {\n  enum class Kind { up, down };\n  Kind kind = Kind::up;\n  double end = 3;\n  double operator()(std::int64_t i) const;\n};",
+            of_classes=True,
+        )
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        for text in (
+            'py::class_<Layer<Turner>, AnyLayer> c(nn, "Turner", "A layer.")',
+            'py::arg("rng"), py::arg("in_"), py::arg("by") = static_cast<double>(2), py::arg_v("dtype"',
+            'c.def("__call__", [](Layer<Turner>& self, const Tensor& x) { return to_python(run_op(elements(x), [&] { return self.layer(x); })); }',
+            'py::arg("x"), "Turns x.")',
+            'c.def_property_readonly("weight"',
+            'left_out["Turner.turn"] = "the type \'std::span<float>\'"',
+            'py::class_<OptimizerOf<Stepper>, AnyOptimizer> c(m, "Stepper"',
+            'py::arg("parameters"), py::arg("lr") = 1e-3, py::arg("by")',
+            'py::kw_only(), py::arg("kind") = "up", py::arg("end")',
+        ):
+            self.assertIn(text, written)
+        self.assertNotIn("hidden_", written)
+        ended, written = self.generate(
+            "struct Turner {\n  Turner(const Params& p);\n  Tensor operator()(std::span<float> x) const;\n};", of_classes=True
+        )
+        self.assertIn("Turner: Python has no translation for the call of Turner: the type 'std::span<float>'", ended.stderr)
+
     def test_what_has_no_translation_is_an_error_that_names_it(self):
         for declarations, text in [
             ("Tensor turn(const Tensor& x, const std::map<int, int>& turns);", "turn: Python has no translation for the type"),
-            ("std::string turn(const Tensor& x);", "turn: Python has no translation for the result 'std::string'"),
+            ("std::wstring turn(const Tensor& x);", "turn: Python has no translation for the result 'std::wstring'"),
             ("using Turner = std::function<Tensor()>;", "Turner is no struct, enum or function"),
             ("struct TurnOptions {\n  int by;\n};\nTensor turn(const Tensor& x, TurnOptions options);", "no struct of fields with defaults"),
             ("Tensor turn[3];", "does not know such a declaration"),

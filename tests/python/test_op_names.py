@@ -32,6 +32,18 @@ class OpNames(unittest.TestCase):
     def test_what_is_left_out_does_not_exist(self):
         self.assertEqual([name for name in ops_left_out if hasattr(tg, name)], [])
 
+    def test_ops_of_a_tensor_are_its_methods(self):
+        x = tg.tensor([[1.0, 2.0], [3.0, 4.0]])
+        self.assertEqual(x.sum(0).tolist(), [4, 6])
+        self.assertEqual(x.matmul(x, transpose_b=True).tolist(), tg.matmul(x, x, transpose_b=True).tolist())
+        self.assertEqual(x.softmax(-1).tolist(), tg.softmax(x, -1).tolist())
+        self.assertEqual(x.max(1).indices.tolist(), [1, 1])
+        self.assertIs(x.fill(1), x)
+        first = re.compile(r"^(?:inline )?(?:Tensor&?|bool|\w+Result) (\w+)\(const (?:Tensor|Weight)&", re.M)
+        ops = {name for header in (OPS / "ops").glob("*_ops.h") for name in first.findall(header.read_text(encoding="utf-8"))}
+        self.assertGreater(len(ops), 60)
+        self.assertEqual({op for op in ops if not hasattr(tg.Tensor, op)} - set(ops_left_out), set())
+
     def test_the_ops_of_the_table_in_the_documentation_exist(self):
         table = (SOURCES / "docs" / "ops.md").read_text(encoding="utf-8")
         used = set()

@@ -9,7 +9,7 @@ import tapegrad as tg
 CALLS = 10_000
 # Python's own: __new__ of another class ends the interpreter in every module of pybind11's.
 UNTRIED = ("__class__", "__init_subclass__", "__new__", "__subclasshook__")
-EXPECTED = (tg.Error, AttributeError, TypeError, ValueError, IndexError, OverflowError, MemoryError)
+EXPECTED = (tg.Error, AttributeError, TypeError, ValueError, IndexError, OverflowError, MemoryError, BufferError)
 
 
 def tensors(random_):
@@ -34,7 +34,9 @@ class RandomCalls(unittest.TestCase):
     def test_functions_and_members_return_or_raise(self):
         random_ = random.Random(5)
         functions = [getattr(tg, name) for name in tg.__all__ if callable(getattr(tg, name))]
-        functions = [f for f in functions if f is not tg.Error and f is not tg.TapePause]
+        # A Decoder without options is GPT-2, which takes seconds to draw.
+        functions = [f for f in functions if f not in (tg.Error, tg.TapePause, tg.Decoder)]
+        functions += [getattr(tg.nn, name) for name in tg.nn.__all__]
         members = [name for name in dir(tg.Tensor) if callable(getattr(tg.Tensor, name)) and name not in UNTRIED]
         returned = 0
         for _ in range(CALLS):

@@ -1,26 +1,63 @@
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "tapegrad/apps/python/internal/casters.h"
-#include "tapegrad/base/random.h"
+#include "tapegrad/base/option_schema.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/nn/decoder.h"
+#include "tapegrad/optim/optimizer_state.h"
 
 namespace tapegrad::python {
 
+// A layer with the parameters that it was made with.
+struct AnyLayer {
+  nn::Params params;
+};
+template <class T>
+struct Layer : AnyLayer {
+  T layer;
+};
+template <class T, class Make>
+Layer<T> make_layer(Rng& rng, DType dtype, const Make& make) {
+  const nn::Params params(rng, dtype);
+  return {{params}, make(params)};
+}
+// One that was opened has a tokenizer.
+struct DecoderLayer : Layer<nn::Decoder> {
+  std::optional<data::Tokenizer> tokenizer;
+};
+
+// An optimiser, and the learning rate of its next step.
+struct AnyOptimizer {
+  std::shared_ptr<optim::OptimizerState> state;
+  double lr;
+};
+template <class T>
+struct OptimizerOf : AnyOptimizer {};
+
 using TensorClass = py::class_<Tensor>;
+using DecoderClass = py::class_<DecoderLayer, AnyLayer>;
 
 // Each adds its part to the module, in this order: signatures name types that are known.
-void bind_random(py::module_& m);
 TensorClass bind_tensor(py::module_& m);
-void bind_operators(TensorClass& tensor);
-void bind_subscripts(TensorClass& tensor);
-void bind_numpy(py::module_& m, TensorClass& tensor);
-void bind_creation(py::module_& m);
 void bind_tape(py::module_& m);
-
-// The elements as an array of NumPy's that shares the memory and cannot be written to.
-py::object array_view(const Tensor& t);
+void bind_training(py::module_& m, py::module_& nn);  // what layers and optimisers have in common
+DecoderClass bind_decoder(py::module_& m);
 
 // Written by generate_ops.py.
 void bind_op_types(py::module_& m);
+void bind_classes(py::module_& m, py::module_& nn);
+void add_members(TensorClass& c, py::module_& m);
+void add_members(DecoderClass& c);
 void bind_ops(py::module_& m);
+
+// Options by their table: what a described struct has, and what keyword arguments give it. Error,
+// naming the option, for one that is not in the table or breaks its rule.
+py::dict dict_of(OptionSchema options);
+void take_options(const std::string& function, OptionSchema options, const py::dict& given);
 
 }  // namespace tapegrad::python

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/autograd/formats/safetensors.h"
 
 namespace tapegrad::python {
 
@@ -29,6 +29,10 @@ bool read_number(py::handle from, Number& to);
 struct Dims : std::vector<int> {
   using std::vector<int>::vector;
 };
+
+// Tensors with names: a dict, a list, or what has parameters(), as a layer.
+struct Parameters : NamedTensors {};
+void read_parameters(py::handle from, Parameters& to);
 
 // A number for each dimension of an image: (height, width), or one for both.
 template <class T>
@@ -82,6 +86,24 @@ struct type_caster<tapegrad::python::Dims> {
   }
   static handle cast(const tapegrad::python::Dims& dims, return_value_policy, handle) {
     return pybind11::cast(static_cast<const std::vector<int>&>(dims)).release();
+  }
+};
+
+template <>
+struct type_caster<tapegrad::python::Parameters> {
+  PYBIND11_TYPE_CASTER(tapegrad::python::Parameters, const_name("dict[str, Tensor]"));
+  bool load(handle from, bool) {
+    try {
+      tapegrad::python::read_parameters(from, value);
+    } catch (const cast_error&) {
+      return false;
+    }
+    return true;
+  }
+  static handle cast(const tapegrad::python::Parameters& all, return_value_policy, handle) {
+    dict named;
+    for (const auto& [name, tensor] : all) named[str(name)] = tensor;
+    return named.release();
   }
 };
 

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "tapegrad/apps/python/internal/casters.h"
+#include "tapegrad/apps/python/internal/bindings.h"
 
 namespace tapegrad::python {
 
@@ -20,6 +21,8 @@ inline constexpr std::int64_t kUnlockedElements = 4096;
 inline std::int64_t elements_of(const Tensor& t) { return t.numel(); }
 inline std::int64_t elements_of(const Number&) { return 0; }
 inline std::int64_t elements_of(const Tensor* t) { return t == nullptr ? 0 : t->numel(); }
+inline std::int64_t elements_of(const Parameters&) { return kUnlockedElements; }
+inline std::int64_t elements_of(const DecoderLayer&) { return kUnlockedElements; }
 inline std::int64_t elements_of(const std::vector<Tensor>& all) {
   std::int64_t sum = 0;
   for (const Tensor& t : all) sum += t.numel();
@@ -41,6 +44,8 @@ decltype(auto) run_op(std::int64_t elements, const F& f) {
 // None stands for a tensor that is left out.
 inline Tensor or_undefined(const Tensor* t) { return t == nullptr ? Tensor() : *t; }
 inline py::object or_none(const Tensor& t) { return t.defined() ? py::cast(t) : py::none(); }
+template <class T>
+requires(std::is_arithmetic_v<T>) T or_none(T number) { return number; }
 
 // Enums are strings in Python. The generator writes the names of each.
 template <class E>

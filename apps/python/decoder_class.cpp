@@ -1,0 +1,177 @@
+// Decoders: made of a config, or opened with their tokenizer, and texts from these.
+
+#include <pybind11/stl/filesystem.h>
+
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/python/internal/bindings.h"
+#include "tapegrad/apps/sample/sampling_options.h"
+#include "tapegrad/base/text/utf8.h"
+#include "tapegrad/nn/generation/token_stream.h"
+#include "tapegrad/nn/make_decoder.h"
+#include "tapegrad/run/models/model.h"
+
+namespace tapegrad::python {
+namespace {
+
+DecoderLayer make(Rng& rng, DType dtype, const py::kwargs& options) {
+  nn::DecoderConfig config;
+  take_options("Decoder", config, options);
+  config.validate();
+  return {make_layer<nn::Decoder>(rng, dtype,
+                                  [&](const nn::Params& p) {
+                                    return nn::make_decoder(p, config, {.gpt2_weights = &rng});
+                                  }),
+          std::nullopt};
+}
+
+bool is_quantized(const TensorSource& source) {
+  for (const auto& [name, entry] : source.entries()) {
+    if (entry.type != nullptr && entry.type->block > 1) return true;
+  }
+  return false;
+}
+
+DecoderLayer load(const std::filesystem::path& path, const std::optional<std::string>& weights,
+                  const std::string& checkpoint, DType dtype) {
+  const py::gil_scoped_release unlocked;
+  run::OpenedModel opened = run::open_model(path, checkpoint);
+  const bool packed = weights || is_quantized(*opened.weights);
+  check(!packed || dtype == DType::f32, "[load] packed weights are for texts in f32 alone");
+  run::TextModel model = packed ? run::load_quantized(std::move(opened), weights.value_or("stored"))
+                                : run::load(std::move(opened), dtype);
+  return {{{std::move(model.params)}, std::move(model.gpt)}, std::move(model.tokenizer)};
+}
+
+const data::Tokenizer& tokenizer_of(const DecoderLayer& model) {
+  check(model.tokenizer.has_value(),
+        "this model has no tokenizer, which one of load() has: call it with ids");
+  return *model.tokenizer;
+}
+
+// The options of a text: those of `tapegrad sample`, by its table.
+struct TextOptions {
+  nn::GenerateOptions generate{.max_new_tokens = 500, .temperature = 0.8, .top_k = 200};
+  std::uint64_t seed = 1337;
+  sampling::SamplingOptions choice{generate};
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("max_new_tokens", o.generate.max_new_tokens, "length in tokens", {.least = 0, .most = 1e9});
+    t("seed", o.seed, "of the generator that the text draws from");
+    t("greedy", o.generate.greedy, "always choose the likeliest token");
+    sampling::SamplingOptions::describe(o.choice, t);
+  }
+};
+
+// A text while it is made.
+class Text {
+ public:
+  Text(const DecoderLayer& model, const std::string& prompt, TextOptions& options)
+      : model_(model),
+        engine_(model_.layer, {.max_sequences = 1, .cache = nn::usual_cache(model_.params)}),
+        stream_(engine_, nn::source_of({prompt_of(prompt, options)})) {}
+
+  // The next piece: whole characters. Empty behind the last one. Between tokens, signals are heard,
+  // and other threads run.
+  std::string next() {
+    check(!busy_, "another thread waits for this text");
+    while (!ended_) {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      const std::optional<nn::NewToken> token = next_token();
+      ended_ = !token;
+      const std::string piece = token
+                                    ? characters_.push(model_.tokenizer->token_bytes(token->token))
+                                    : characters_.flush();
+      if (!piece.empty()) return piece;
+    }
+    return "";
+  }
+
+ private:
+  nn::Prompt prompt_of(const std::string& prompt, TextOptions& options) const {
+    const data::Tokenizer& tokenizer = tokenizer_of(model_);
+    options.choice.read_lists();
+    sampling::settle_zeros(options.generate);
+    sampling::add_ends(options.generate, tokenizer.ends());
+    return {run::prompt_tokens(tokenizer, prompt), options.generate, options.seed};
+  }
+  std::optional<nn::NewToken> next_token() {
+    struct Busy {
+      bool& flag;
+      explicit Busy(bool& at) : flag(at) { flag = true; }
+      ~Busy() { flag = false; }
+    } busy(busy_);
+    const py::gil_scoped_release unlocked;
+    return stream_.next();
+  }
+
+  DecoderLayer model_;  // handles on the same weights
+  nn::Generation engine_;
+  nn::TokenStream stream_;
+  Utf8Stream characters_;
+  bool busy_ = false, ended_ = false;
+};
+
+std::unique_ptr<Text> stream(const DecoderLayer& model, const std::string& prompt,
+                             const py::kwargs& given) {
+  TextOptions options;
+  take_options("generate", options, given);
+  return std::make_unique<Text>(model, prompt, options);
+}
+
+std::string generate(const DecoderLayer& model, const std::string& prompt,
+                     const py::kwargs& given) {
+  const std::unique_ptr<Text> text = stream(model, prompt, given);
+  std::string all;
+  for (std::string piece = text->next(); !piece.empty(); piece = text->next()) all += piece;
+  return all;
+}
+
+py::object decode(const DecoderLayer& model, const std::vector<data::Token>& ids) {
+  const std::string bytes = tokenizer_of(model).decode(ids);
+  PyObject* const text =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<py::ssize_t>(bytes.size()), "replace");
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(text);
+}
+
+}  // namespace
+
+DecoderClass bind_decoder(py::module_& m) {
+  py::class_<Text>(m, "Text", "Pieces of a text, each made when it is asked for.")
+      .def(
+          "__iter__", [](Text& text) -> Text& { return text; }, py::return_value_policy::reference)
+      .def("__next__", [](Text& text) {
+        std::string piece = text.next();
+        if (piece.empty()) throw py::stop_iteration();
+        return piece;
+      });
+  DecoderClass c(m, "Decoder",
+                 "GPT, Llama and their relatives. Made of options as config.json has them, with "
+                 "first weights as train-gpt draws them; or opened by load().");
+  c.def(py::init(&make), py::arg("rng"), py::arg_v("dtype", DType::f32, "f32"))
+      .def_property_readonly("config",
+                             [](const DecoderLayer& model) { return dict_of(model.layer.config); })
+      .def("generate", &generate, py::arg("prompt") = "",
+           "The text behind a prompt. Keywords are the options of `tapegrad sample`, with its "
+           "defaults: max_new_tokens, temperature, top_k, top_p, seed and so on.")
+      .def("stream", &stream, py::arg("prompt") = "", "Its pieces, as they are made.")
+      .def(
+          "encode",
+          [](const DecoderLayer& model, const std::string& text, bool allow_special) {
+            return tokenizer_of(model).encode(text, allow_special);
+          },
+          py::arg("text"), py::arg("allow_special") = false, "The tokens of a text.")
+      .def("decode", &decode, py::arg("ids"), "The text of tokens.");
+  m.def("load", &load, py::arg("path"), py::arg("weights") = py::none(),
+        py::arg("checkpoint") = std::string(run::kLast), py::arg_v("dtype", DType::f32, "f32"),
+        "Opens a run folder, a folder in Hugging Face's layout, or a GGUF file. Weights become "
+        "tensors, which may be trained, unless the file has quantised ones, or `weights` is "
+        "'stored' or a type, as in `tapegrad sample`: then they are packed, for texts and losses "
+        "alone, and no parameters.");
+  return c;
+}
+
+}  // namespace tapegrad::python

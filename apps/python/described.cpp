@@ -1,0 +1,48 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/python/internal/bindings.h"
+#include "tapegrad/run/folder/config.h"
+
+namespace tapegrad::python {
+namespace {
+
+std::string text_of(py::handle value) { return py::cast<std::string>(py::str(value)); }
+
+// A list is one of texts, and a dict one of texts NAME=VALUE.
+OptionValue value_of(const py::object& value) {
+  const bool is_dict = py::isinstance<py::dict>(value);
+  if (!is_dict && !py::isinstance<py::list>(value)) return value.cast<OptionValue>();
+  std::vector<std::string> texts;
+  for (const py::handle part : value) {
+    texts.push_back(is_dict ? text_of(part) + "=" + text_of(value[part]) : text_of(part));
+  }
+  return texts;
+}
+
+}  // namespace
+
+py::dict dict_of(OptionSchema options) {
+  return py::dict(py::cast(run::section_of("", options).values));
+}
+
+void take_options(const std::string& function, OptionSchema options, const py::dict& given) {
+  run::Section section = run::section_of(function, options);
+  for (const auto& [key, value] : given) {
+    const std::string name = text_of(key);
+    const auto known = std::find_if(section.values.begin(), section.values.end(),
+                                    [&](const auto& member) { return member.first == name; });
+    if (known == section.values.end()) {
+      throw py::type_error(function + "() got an unexpected keyword argument '" + name + "'");
+    }
+    try {
+      known->second = value_of(py::reinterpret_borrow<py::object>(value));
+    } catch (const py::cast_error&) {
+      throw py::type_error(function + "() got " + name + "=" + text_of(py::repr(value)));
+    }
+  }
+  run::read_section(function, {.sections = {section}}, function, options);
+}
+
+}  // namespace tapegrad::python

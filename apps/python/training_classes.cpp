@@ -1,0 +1,41 @@
+// What layers have in common, and optimisers: generate_ops.py reads the rest from their headers.
+
+#include "tapegrad/apps/python/internal/bindings.h"
+#include "tapegrad/apps/python/internal/op_support.h"
+
+namespace tapegrad::python {
+namespace {
+
+void step(AnyOptimizer& optimizer, const std::optional<Number>& lr, Number grad_factor,
+          Number decay_factor) {
+  const double rate = lr ? lr->value : optimizer.lr;
+  const py::gil_scoped_release unlocked;
+  optimizer.state->step(rate, grad_factor, decay_factor);
+}
+
+Parameters state(const AnyOptimizer& optimizer) { return {optimizer.state->state()}; }
+
+}  // namespace
+
+void bind_training(py::module_& m, py::module_& nn) {
+  py::class_<AnyLayer>(nn, "Layer", "What has parameters, and is called with tensors.")
+      .def(
+          "parameters", [](const AnyLayer& l) { return Parameters{l.params.parameters()}; },
+          "The tensors that are trained, by their names: the layer's own, no copies.")
+      .def(
+          "tensors", [](const AnyLayer& l) { return Parameters{l.params.tensors()}; },
+          "Parameters, and tensors that are kept with them, as running means.");
+  py::class_<AnyOptimizer>(m, "Optimizer", "Updates parameters by their gradients.")
+      .def_readwrite("lr", &AnyOptimizer::lr, "The learning rate of the next steps.")
+      .def("step", &step, py::arg("lr") = py::none(), py::arg("grad_factor") = 1.0,
+           py::arg("decay_factor") = 1.0,
+           "Updates all parameters that have a gradient, which counts grad_factor times; the "
+           "weight decay, decay_factor times. Error if none has one.")
+      .def(
+          "zero_grad", [](AnyOptimizer& o) { o.state->zero_grad(); }, "Forgets the gradients.")
+      .def(
+          "steps", [](const AnyOptimizer& o) { return o.state->steps(); }, "Steps made so far.")
+      .def("state", &state, "The tensors that it keeps, by their names in a checkpoint.");
+}
+
+}  // namespace tapegrad::python

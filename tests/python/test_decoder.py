@@ -1,0 +1,183 @@
+"""Decoders: opened, their texts and logits, made anew and trained; and what they refuse."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+import numpy as np
+import tapegrad as tg
+
+PROGRAM = os.environ.get("TAPEGRAD_PROGRAM")
+TEXT = "The cat sat on the mat. The dog sat on the log. The cat and the dog sat in the sun.\n" * 20
+SMALL = {"vocab_size": 11, "block_size": 8, "n_layer": 2, "n_head": 2, "n_embd": 8}
+
+
+def program(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+
+@unittest.skipUnless(PROGRAM, "needs the program that trains a model")
+class Opened(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        (cls.folder / "text.txt").write_text(TEXT)
+        cls.run_folder = cls.folder / "run"
+        size = ("--n-layer", 2, "--n-head", 2, "--n-embd", 32, "--block-size", 32, "--batch-size", 4, "--max-iters", 20)
+        program("train", "--corpus", cls.folder / "text.txt", "--out-dir", cls.run_folder, *size)
+        cls.model = tg.load(cls.run_folder)
+
+    def test_texts_are_those_of_sample_text(self):
+        for options in (
+            {"seed": 3, "max_new_tokens": 40},
+            {"seed": 4, "max_new_tokens": 20, "temperature": 0.5, "top_k": 3, "top_p": 0.9},
+            {"max_new_tokens": 30, "greedy": True, "logit_bias": {2: -100}},
+        ):
+            words = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in options.items()]
+            words = [word.replace("={2: -100}", "=2=-100") for word in words]
+            with self.subTest(options):
+                shown = program("sample", self.run_folder, "The ", *words)
+                self.assertEqual(tg.load(self.run_folder, weights="stored").generate("The ", **options), shown[4:-1])
+                self.assertEqual(self.model.generate("The ", **options), shown[4:-1])
+
+    def test_a_stream_has_the_pieces_of_the_text(self):
+        pieces = self.model.stream("The ", max_new_tokens=30)
+        first = next(pieces)
+        self.assertIsInstance(first, str)
+        self.assertEqual(first + "".join(pieces), self.model.generate("The ", max_new_tokens=30))
+        self.assertRaises(StopIteration, next, pieces)
+
+    def test_a_packed_model_makes_texts_and_has_no_matrices_to_train(self):
+        packed = tg.load(self.run_folder, weights="q8_0")
+        self.assertEqual(len(packed.encode(packed.generate("The ", max_new_tokens=9))), 9)
+        self.assertNotIn("h.0.attn.c_attn.weight", packed.parameters())
+        ids = tg.tensor([packed.encode("The cat")])
+        difference = np.abs(packed.logits(ids).numpy() - self.model.logits(ids).numpy()).max()
+        self.assertTrue(0 < difference < 0.1, difference)
+
+    def test_tokens_logits_and_states(self):
+        ids = self.model.encode("The cat")
+        self.assertEqual(self.model.decode(ids), "The cat")
+        rows = tg.tensor([ids, ids])
+        logits, hidden = self.model.logits(rows), self.model.hidden(rows)
+        self.assertEqual(logits.shape, (2, 7, self.model.config["vocab_size"]))
+        self.assertEqual(hidden.shape, (2, 7, 32))
+        np.testing.assert_array_equal(self.model.head(hidden).numpy(), logits.numpy())
+
+    def test_the_config_and_the_parameters_are_those_of_the_model(self):
+        config = self.model.config
+        self.assertEqual((config["n_layer"], config["block_size"], config["arch"]), (2, 32, "gpt2"))
+        model = tg.load(self.run_folder)
+        parameters = model.parameters()
+        self.assertEqual(parameters["wte.weight"].shape, (config["vocab_size"], 32))
+        ids = tg.tensor([[1, 2]])
+        before = model.logits(ids).tolist()
+        parameters["ln_f.weight"] *= 2
+        self.assertNotEqual(model.logits(ids).tolist(), before)
+
+    def test_ctrl_c_ends_a_text_and_not_the_interpreter(self):
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            self.model.generate("The ", max_new_tokens=10**8)
+        timer.join()
+        self.assertEqual(len(self.model.generate("The ", max_new_tokens=5)), 5)
+
+    def test_other_threads_run_while_a_text_is_made(self):
+        counted = []
+        thread = threading.Thread(target=lambda: [counted.append(self.model.generate("The ", max_new_tokens=50)) for _ in range(3)])
+        thread.start()
+        mine = [self.model.generate("The ", max_new_tokens=50) for _ in range(3)]
+        thread.join()
+        self.assertEqual(counted, mine)
+
+    def test_two_threads_do_not_read_one_stream(self):
+        pieces, errors, texts = self.model.stream("The ", max_new_tokens=3000), [], []
+
+        def read():
+            try:
+                texts.append("".join(pieces))
+            except tg.Error as error:
+                errors.append(str(error))
+
+        threads = [threading.Thread(target=read) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertTrue(texts)  # one is refused, unless the other one had ended
+        self.assertTrue(all("another thread" in error for error in errors))
+
+    def test_what_is_refused_is_an_exception_with_a_sentence(self):
+        for call, error, text in [
+            (lambda: tg.load(self.folder / "nothing"), tg.Error, "does not exist"),
+            (lambda: tg.load(self.folder), tg.Error, "no model"),
+            (lambda: tg.load(self.folder / "text.txt"), tg.Error, "no model|not a|none"),
+            (lambda: tg.load(self.run_folder, weights="q99"), tg.Error, "q99"),
+            (lambda: tg.load(self.run_folder, checkpoint="7"), tg.Error, "7"),
+            (lambda: tg.load(self.run_folder, weights="stored", dtype=tg.f64), tg.Error, "f32 alone"),
+            (lambda: self.model.generate("Ж"), tg.Error, "Ж|not in"),
+            (lambda: self.model.generate("The", warmth=2), TypeError, "unexpected keyword argument 'warmth'"),
+            (lambda: self.model.generate("The", top_p=2), tg.Error, "'top_p' must be from 0 to 1, not 2"),
+            (lambda: self.model.generate("The", top_k="many"), tg.Error, "'top_k' must be a whole number"),
+            (lambda: self.model.generate("The", top_k=self), TypeError, r"generate\(\) got top_k="),
+            (lambda: self.model.generate("The", stop_token_ids=["x"]), tg.Error, "'x' is not the number of a token"),
+            (lambda: self.model.generate(7), TypeError, "incompatible function arguments"),
+            (lambda: self.model.decode([10**6]), tg.Error, "1000000"),
+            (lambda: self.model.logits(tg.tensor([1, 2])), tg.Error, r"ids must be \(B, T\)"),
+            (lambda: self.model.logits(tg.tensor([[1.0]])), tg.Error, "f32"),
+            (lambda: self.model.logits(tg.tensor([[999]])), tg.Error, "999"),
+        ]:
+            with self.subTest(text):
+                self.assertRaisesRegex(error, text, call)
+
+
+class Made(unittest.TestCase):
+    def test_a_decoder_learns_by_a_loop_of_ones_own(self):
+        model = tg.Decoder(tg.Rng(1), **SMALL)
+        optimizer = tg.AdamW(model.parameters(), lr=3e-2)
+        schedule = tg.Schedule(learning_rate=3e-2, min_lr=1e-3, lr_decay_iters=60)
+        ids, targets = tg.tensor([[1, 2, 3, 4]]), tg.tensor([[2, 3, 4, 5]])
+        for step in range(60):
+            with tg.Tape() as tape:
+                loss = model.loss(ids, targets)
+                tape.backward(loss)
+            tg.clip_grad_norm(model.parameters(), 1.0)
+            optimizer.step(schedule(step))
+            optimizer.zero_grad()
+            if step == 0:
+                self.assertAlmostEqual(loss.item(), np.log(11), delta=0.2)
+        self.assertLess(loss.item(), 0.1)
+        self.assertEqual(tg.argmax(model.logits(ids), -1).tolist(), [[2, 3, 4, 5]])
+
+    def test_config_reaches_the_model(self):
+        model = tg.Decoder(tg.Rng(1), dtype=tg.f64, arch="llama", n_kv_head=1, **SMALL)
+        self.assertEqual((model.config["norm"], model.config["n_kv_head"]), ("rms", 1))
+        self.assertEqual(model.logits(tg.tensor([[1]])).dtype, tg.f64)
+
+    def test_wrong_configs_are_refused(self):
+        for options, error, text in [
+            ({"n_layer": 0}, tg.Error, "'n_layer' must be from 1 to 4096, not 0"),
+            ({"arch": "bert"}, tg.Error, "'arch' must be one of gpt2, llama, not bert"),
+            ({"layers": 3}, TypeError, "unexpected keyword argument 'layers'"),
+            ({"n_embd": 7}, tg.Error, "n_embd|n_head"),
+            ({"n_layer": "two"}, tg.Error, "'n_layer' must be a whole number"),
+            ({"n_layer": None}, tg.Error, "'n_layer' must be"),
+            ({"n_layer": 2**40}, tg.Error, "'n_layer' must be"),
+            ({"n_layer": 2**80}, tg.Error, "'n_layer' must be"),
+            ({"n_layer": self}, TypeError, r"Decoder\(\) got n_layer="),
+        ]:
+            with self.subTest(options):
+                self.assertRaisesRegex(error, text, lambda: tg.Decoder(tg.Rng(1), **{**SMALL, **options}))
+        self.assertRaisesRegex(tg.Error, "no tokenizer", tg.Decoder(tg.Rng(1), **SMALL).generate, "a")
+        self.assertRaisesRegex(tg.Error, "no tokenizer", tg.Decoder(tg.Rng(1), **SMALL).encode, "a")
+
+
+if __name__ == "__main__":
+    unittest.main()

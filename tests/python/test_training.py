@@ -1,0 +1,140 @@
+"""Layers, modules of one's own, optimisers and schedules."""
+
+import math
+import unittest
+
+import numpy as np
+import tapegrad as tg
+from tapegrad import nn
+
+
+class Net(nn.Module):
+    def __init__(self, rng):
+        self.layers = [nn.Linear(rng, 3, 5), nn.Linear(rng, 5, 2, with_bias=False)]
+        self.named = {"norm": nn.LayerNorm(rng, 5, eps=1e-3)}
+        self.scale = tg.ones((1,)).set_requires_grad()
+        self.shift = tg.zeros((1,))
+        self.again = self.layers[0]
+
+    def forward(self, x):
+        return self.layers[1](self.named["norm"](self.layers[0](x))) * self.scale + self.shift
+
+
+class Layers(unittest.TestCase):
+    def test_calls_are_those_of_the_ops(self):
+        rng = tg.Rng(2)
+        x = tg.randn((4, 3), rng)
+        linear = nn.Linear(rng, 3, 2)
+        np.testing.assert_array_equal(linear(x).numpy(), tg.linear(x, linear.weight, linear.bias).numpy())
+        norm = nn.RMSNorm(rng, 3, eps=1e-6)
+        np.testing.assert_array_equal(norm(x).numpy(), tg.rms_norm(x, norm.weight, 1e-6).numpy())
+        image = tg.randn((1, 2, 5, 5), rng)
+        conv = nn.Conv2d(rng, 2, 4, 3, stride=2, padding=1)
+        np.testing.assert_array_equal(conv(image).numpy(), tg.conv2d(image, conv.weight, conv.bias, stride=2, padding=1).numpy())
+        self.assertEqual(nn.Embedding(rng, 7, 3)(tg.tensor([[1, 6]])).shape, (1, 2, 3))
+        self.assertEqual(nn.GRU(rng, 3, 6, layers=2)(tg.randn((5, 1, 3), rng)).h.shape, (2, 1, 6))
+        self.assertEqual(nn.TorchAttention(rng, 8, 2)(tg.randn((1, 4, 8), rng)).shape, (1, 4, 8))
+
+    def test_first_weights_are_pytorchs(self):
+        weight = nn.Linear(tg.Rng(0), 2, 1).weight  # torch.manual_seed(0); torch.nn.Linear(2, 1).weight
+        np.testing.assert_allclose(weight.numpy(), [[-0.0053, 0.3793]], atol=1e-4)
+
+    def test_running_means_are_tensors_and_no_parameters(self):
+        norm = nn.BatchNorm(tg.Rng(1), 2)
+        x = tg.tensor([[1.0, 2.0], [3.0, 4.0]])
+        norm(x, "training")
+        self.assertEqual(set(norm.parameters()), {"weight", "bias"})
+        np.testing.assert_allclose(norm.tensors()["running_mean"].numpy(), [0.2, 0.3], rtol=1e-6)
+        self.assertEqual(norm.num_batches_tracked.item(), 1)
+        self.assertRaisesRegex(tg.Error, "must be one of 'evaluation', 'training'", norm, x, "sleeping")
+
+    def test_a_module_names_its_tensors_by_its_attributes(self):
+        net = Net(tg.Rng(1))
+        parameters = net.parameters()
+        self.assertEqual(
+            list(parameters), ["layers.0.weight", "layers.0.bias", "layers.1.weight", "named.norm.weight", "named.norm.bias", "scale"]
+        )
+        self.assertEqual(set(net.tensors()) - set(parameters), {"shift"})
+        self.assertEqual(parameters["layers.0.weight"].id(), net.layers[0].weight.id())
+        self.assertEqual(net(tg.ones((4, 3))).shape, (4, 2))
+
+    def test_wrong_sizes_are_refused(self):
+        rng = tg.Rng(1)
+        for call, error in [
+            (lambda: nn.Linear(rng, -1, 2), tg.Error),
+            (lambda: nn.Linear(rng, 2**40, 2**40), tg.Error),
+            (lambda: nn.Linear(1, 2, 3), TypeError),
+            (lambda: nn.Linear(rng, 2, 2, dtype=tg.i32), tg.Error),
+            (lambda: nn.Linear(rng, 3, 2)(tg.ones((1, 4))), tg.Error),
+        ]:
+            self.assertRaises(error, call)
+
+
+class Optimizers(unittest.TestCase):
+    def step(self, make):
+        """An f64 parameter [1, -2] after two steps with the gradient [0.5, 2]."""
+        w = tg.tensor([[1.0, -2.0]], dtype=tg.f64, requires_grad=True)
+        optimizer = make({"w": w})
+        for _ in range(2):
+            w.grad = tg.tensor([[0.5, 2.0]], dtype=tg.f64)
+            optimizer.step()
+        self.assertEqual(optimizer.steps(), 2)
+        return w.numpy()[0], optimizer
+
+    def test_steps_are_those_of_the_formulas(self):
+        g, w = np.array([0.5, 2.0]), np.array([1.0, -2.0])
+        np.testing.assert_allclose(self.step(lambda p: tg.SGD(p, lr=0.1))[0], w - 0.2 * g)
+        np.testing.assert_allclose(self.step(lambda p: tg.SGD(p, lr=0.1, momentum=0.5))[0], w - 0.1 * g - 0.15 * g)
+        decayed = (w * (1 - 0.1 * 0.3) - 0.1) * (1 - 0.1 * 0.3) - 0.1
+        signs = np.array([1.0, 1.0])  # an even gradient: m/√v is its sign
+        np.testing.assert_allclose(self.step(lambda p: tg.AdamW(p, lr=0.1, weight_decay=0.3))[0], decayed * signs, rtol=1e-6)
+        np.testing.assert_allclose(self.step(lambda p: tg.Lion(p, lr=0.1))[0], w - 0.2)
+        moved, optimizer = self.step(lambda p: tg.Muon(p, lr=0.1, ns_coefficients=(3, -3, 1)))
+        self.assertEqual(list(optimizer.state()), ["momentum_buffer.w"])
+        self.assertTrue((moved < w).all())
+
+    def test_parameters_come_as_a_dict_a_list_or_a_module(self):
+        w = tg.tensor([1.0], requires_grad=True)
+        net = nn.Module()
+        net.w = w
+        for parameters in ({"w": w}, [w], net, iter([w])):
+            w.grad = tg.tensor([1.0])
+            before = w.item()
+            optimizer = tg.SGD(parameters, lr=0.5)
+            optimizer.lr = 0.25
+            optimizer.step()
+            self.assertEqual(w.item(), before - 0.25)
+            optimizer.zero_grad()
+            self.assertIsNone(w.grad)
+
+    def test_what_optimisers_refuse(self):
+        w = tg.tensor([1.0], requires_grad=True)
+        self.assertRaisesRegex(tg.Error, "gradient", tg.SGD([w]).step)
+        self.assertRaisesRegex(tg.Error, "beta1", tg.AdamW, [w], beta1=2)
+        self.assertRaisesRegex(tg.Error, "adjust_lr", tg.Muon, [tg.ones((2, 2))], adjust_lr="best")
+        self.assertRaisesRegex(tg.Error, "matri", tg.Muon, [w])
+        for wrong in (w, [1.0], {"w": 1}, 5, "w", None):
+            self.assertRaises(TypeError, tg.SGD, wrong)
+
+    def test_clipping_is_that_of_the_norm(self):
+        w = tg.tensor([1.0], requires_grad=True)
+        w.grad = tg.tensor([4.0])
+        self.assertEqual(tg.measure_clipping([w], 1.0).norm, 4)
+        self.assertEqual(tg.clip_grad_norm([w], 2.0), 4)
+        self.assertAlmostEqual(w.grad.item(), 2, places=5)
+
+    def test_schedules(self):
+        self.assertEqual(tg.StepLR(learning_rate=1.0, step_size=2, gamma=0.5)(5), 0.25)
+        self.assertEqual(tg.MultiStepLR(learning_rate=1.0, milestones=[1, 3], gamma=0.5)(3), 0.25)
+        schedule = tg.Schedule(kind="cosine", learning_rate=1.0, min_lr=0.0, lr_decay_iters=10)
+        self.assertAlmostEqual(schedule(5), (1 + math.cos(math.pi / 2)) / 2)
+        schedule.learning_rate = 2
+        self.assertAlmostEqual(schedule(5), 1)
+        plateau = tg.ReduceLROnPlateau(lr=1.0, patience=0)
+        self.assertEqual([plateau.step(1.0), round(plateau.step(1.0), 9)], [1.0, 0.1])
+        self.assertRaisesRegex(tg.Error, "must be one of", tg.Schedule, kind="steep")
+        self.assertRaises(TypeError, tg.StepLR, 1.0)
+
+
+if __name__ == "__main__":
+    unittest.main()
