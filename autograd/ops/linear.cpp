@@ -137,7 +137,7 @@ Tensor embedding(const Weight& weight, const Tensor& ids, std::optional<std::int
   if (weight.quantized != nullptr) {
     padding_row("embedding", padding_idx, weight.quantized->out());
     const ProfiledOp profiled("embedding", false);  // rows() is no op
-    return weight.quantized->rows(ids);
+    return weight.quantized->rows(ids_as_i32("embedding", "ids", ids));
   }
   check(weight.rank() == 2, "[embedding] the weight must be (V, C), not {}", weight.shape());
   const Tensor rows = gather_rows(weight, ids);

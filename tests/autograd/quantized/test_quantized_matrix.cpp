@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "tapegrad/autograd/check/gradcheck.h"
@@ -63,6 +64,15 @@ bool same_bits(const Tensor& a, const Tensor& b) { return bytes_of(a) == bytes_o
 double largest(const Tensor& t) { return max(abs(t)).item(); }
 
 }  // namespace
+
+TEST_CASE("the embedding of a quantised weight takes ids of i64, too") {
+  Rng rng(1);
+  const StoredType& type = stored_type("q8_0");
+  const Weight w(std::make_shared<const QuantizedMatrix>(stored(type, 37, 512, rng), type));
+  CHECK(same_bits(embedding(w, Tensor::from<std::int64_t>({36, 0}, {2})),
+                  embedding(w, Tensor::from<std::int32_t>({36, 0}, {2}))));
+  CHECK_THROWS_AS(embedding(w, Tensor::from<std::int64_t>({std::int64_t{1} << 32}, {1})), Error);
+}
 
 TEST_CASE("a quantised matrix has the numbers of the stored one") {
   Rng rng(1);
