@@ -38,7 +38,7 @@ DecoderLayer load(const std::filesystem::path& path, const std::optional<std::st
   const py::gil_scoped_release unlocked;
   run::OpenedModel opened = run::open_model(path, checkpoint);
   const bool packed = weights || is_quantized(*opened.weights);
-  check(!packed || dtype == DType::f32, "[load] packed weights are for texts in f32 alone");
+  check(!packed || dtype == DType::f32, "[load] quantised weights are for texts in f32 alone");
   run::TextModel model = packed ? run::load_quantized(std::move(opened), weights.value_or("stored"))
                                 : run::load(std::move(opened), dtype);
   return {{{std::move(model.params)}, std::move(model.gpt)}, std::move(model.tokenizer)};

@@ -1,5 +1,6 @@
 """Decoders: opened, their texts and logits, made anew and trained; and what they refuse."""
 
+import json
 import os
 import signal
 import subprocess
@@ -45,6 +46,18 @@ class Opened(unittest.TestCase):
                 shown = program("sample", self.run_folder, "The ", *words)
                 self.assertEqual(tg.load(self.run_folder, weights="stored").generate("The ", **options), shown[4:-1])
                 self.assertEqual(self.model.generate("The ", **options), shown[4:-1])
+
+    def test_models_of_other_programs_are_opened(self):
+        run_folder, hf, gguf = (self.folder / name for name in ("bpe", "hf", "model.gguf"))
+        size = ("--n-layer", 1, "--n-head", 2, "--n-embd", 32, "--block-size", 32, "--batch-size", 2, "--max-iters", 3)
+        program("train", "--corpus", self.folder / "text.txt", "--tokenizer", "bpe:270", "--out-dir", run_folder, *size)
+        program("export", "--model", run_folder, "--format", "hf", "-o", hf)
+        program("export", "--model", run_folder, "--format", "gguf", "--dtype", "q8_0", "-o", gguf)
+        for path in (hf, gguf):
+            text = json.loads(program("sample", path, "The ", "-n", 20, "--json"))["text"]
+            self.assertEqual(tg.load(path).generate("The ", max_new_tokens=20), text)
+        self.assertTrue(tg.load(gguf).all_quantized())
+        self.assertFalse(tg.load(hf).all_quantized())
 
     def test_a_stream_has_the_pieces_of_the_text(self):
         pieces = self.model.stream("The ", max_new_tokens=30)
