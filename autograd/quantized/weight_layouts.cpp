@@ -122,6 +122,7 @@ RoundedBlock rounded(const float* x) {
     }
     block.sums[half] = sum;
   }
+  block.sum = block.scale * static_cast<float>(block.sums[0] + block.sums[1]);
   return block;
 }
 

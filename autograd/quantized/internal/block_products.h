@@ -25,10 +25,9 @@ struct BlockSums {
     const F scale = Layout::scale(header, block);
     for (int j = 0; j < N; ++j) {
       const RoundedBlock& of_x = x[j * step];
-      const F product = V::mul(V::floats(sum(j)), V::mul(scale, V::set(of_x.scale)));
-      totals[j] = V::add(totals[j], product);
+      totals[j] = V::fused(V::floats(sum(j)), V::mul(scale, V::set(of_x.scale)), totals[j]);
       if constexpr (Layout::kHasMins) {
-        totals[j] = V::add(totals[j], V::mul(Layout::min(header, block), weight_of_min(of_x)));
+        totals[j] = V::fused(Layout::min(header, block), weight_of_min(of_x), totals[j]);
       }
     }
   }
@@ -61,7 +60,7 @@ struct BlockSums {
       const I both = V::add(first, V::mul(V::ints(of_x.sums[1]), Layout::min_factor(block, 1)));
       return V::mul(V::floats(both), V::set(of_x.scale));
     } else {
-      return V::set(of_x.scale * static_cast<float>(of_x.sums[0] + of_x.sums[1]));
+      return V::set(of_x.sum);
     }
   }
 

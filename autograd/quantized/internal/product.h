@@ -15,6 +15,7 @@ inline constexpr std::int64_t kRounded = 32;
 struct RoundedBlock {
   std::int8_t q[kRounded];
   float scale;
+  float sum;             // scale·Σ q
   std::int32_t sums[2];  // of q: of the first and of the second half
 };
 

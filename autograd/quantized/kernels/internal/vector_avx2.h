@@ -35,6 +35,7 @@ struct Avx2 {
   static F fma(const F& x, const F& y, const F& z) {
     return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
   }
+  static F fused(const F& x, const F& y, const F& z) { return fma(x, y, z); }
 
   static F f16s(const std::uint8_t* from) {
     return {_mm256_cvtph_ps(half(from)), _mm256_cvtph_ps(half(from + 16))};

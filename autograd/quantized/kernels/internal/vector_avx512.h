@@ -22,6 +22,7 @@ struct Avx512 {
   static F add(F x, F y) { return _mm512_add_ps(x, y); }
   static F mul(F x, F y) { return _mm512_mul_ps(x, y); }
   static F fma(F x, F y, F z) { return _mm512_fmadd_ps(x, y, z); }
+  static F fused(F x, F y, F z) { return fma(x, y, z); }
 
   static F f16s(const std::uint8_t* from) { return _mm512_cvtph_ps(half(from)); }
   static F bf16s(const std::uint8_t* from) {

@@ -38,6 +38,7 @@ struct Neon {
   static F fma(const F& a, const F& b, const F& c) {
     return each<F>([&](int i) { return vfmaq_f32(c.v[i], a.v[i], b.v[i]); });
   }
+  static F fused(const F& a, const F& b, const F& c) { return fma(a, b, c); }
 
   static F f16s(const std::uint8_t* from) {
     return each<F>([=](int i) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(from + 8 * i))); });
