@@ -56,7 +56,7 @@ std::optional<Options> parse(const cli::Call& call) {
               "half the size");
   cli.example("tapegrad export runs/notes-1 --dtype q8_0 --out notes.gguf", "for llama.cpp");
   cli.example("tapegrad export runs/notes-1 --format onnx --dtype f16 --out models/notes-js",
-              "for transformers.js, onnxruntime and Optimum");
+              "for transformers.js and onnxruntime");
   cli.example("tapegrad export runs/letters --format gguf-lora --out letters.gguf",
               "adapters alone, for llama.cpp's --lora");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;

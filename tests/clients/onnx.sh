@@ -19,7 +19,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 echo '[]' >"$work/texts.json"
 tolerance=1e-4
-case ${DTYPE:=f32} in f16) tolerance=0.1 ;; q8_0) tolerance=4 ;; esac
+case ${DTYPE:=f32} in f16) tolerance=0.1 ;; q8_0) tolerance=4 ;; esac  # of 8 bits: no more than that it runs
 failed=0
 for model; do
   out=$work/$(basename "$(realpath "$model")")

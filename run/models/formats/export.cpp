@@ -70,6 +70,26 @@ void check_no_run(const fs::path& folder) {
   check_outside_runs(folder);
 }
 
+// Formats that share files, such as config.json, would leave weights of one model beside the words
+// of another.
+void check_no_other_export(const ExportFormat& format, const fs::path& out) {
+  const auto has = [](const ExportFormat& f, std::string_view file) {
+    return std::find(f.files.begin(), f.files.end(), file) != f.files.end();
+  };
+  for (const ExportFormat& other : export_formats()) {
+    const bool share = std::any_of(other.files.begin(), other.files.end(),
+                                   [&](std::string_view file) { return has(format, file); });
+    if (!share) continue;
+    for (const std::string_view file : other.files) {
+      check(has(format, file) || !has_entry(out / file),
+            "{} has a file {}, of another --format, that would stand beside texts of this one: "
+            "choose "
+            "another folder",
+            out.string(), file);
+    }
+  }
+}
+
 void check_place(const ExportFormat& format, const fs::path& out, bool overwrite) {
   if (format.files.empty()) {
     check(!is_folder(out), "{} is a folder: --format {} writes a file", out.string(), format.name);
@@ -86,6 +106,7 @@ void check_place(const ExportFormat& format, const fs::path& out, bool overwrite
     check(overwrite || !has_entry(out / file),
           "{} has a file {} already: choose another folder, or --overwrite", out.string(), file);
   }
+  check_no_other_export(format, out);
 }
 
 // The types to which weights can be rounded, of those that a format has.
@@ -119,8 +140,7 @@ const std::vector<ExportFormat>& export_formats() {
   static const std::vector<ExportFormat> formats = {
       {"hf", "Hugging Face's layout", types_written(is_hf_type), hf_files(), export_hf},
       {"gguf", "GGUF", types_written(is_gguf_type), {}, export_gguf},
-      {"onnx", "ONNX, for transformers.js and Optimum", types_written(is_onnx_type), onnx_files(),
-       export_onnx},
+      {"onnx", "ONNX, for transformers.js", types_written(is_onnx_type), onnx_files(), export_onnx},
       {"llm.c", "llm.c's format", types_written(is_llmc_type), llmc_files(), export_llmc},
       {"nanogpt", "nanoGPT's checkpoint", types_written(is_nanogpt_type), nanogpt_files(),
        export_nanogpt},

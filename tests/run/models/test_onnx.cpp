@@ -171,8 +171,8 @@ TEST_CASE("a graph of ONNX has windows and rotary positions as blocks have them"
   const TempFolder folder;  // a table that is written in parts
   const OnnxFile file = exported(folder, model_of(llama([](auto& c) { c.block_size = 5000; })));
   const OnnxArray& cos = file.weight("cos.10000");
-  REQUIRE(cos.shape == std::vector<std::int64_t>{5000, 2});
-  for (const std::int64_t row : {0, 4095, 4096, 4999}) {
+  REQUIRE(cos.shape == std::vector<std::int64_t>{5001, 2});
+  for (const std::int64_t row : {0, 4095, 4096, 5000}) {
     CHECK(std::abs(cos.data[static_cast<std::size_t>(2 * row)] -
                    std::cos(static_cast<double>(row))) < 1e-6);
   }
@@ -265,19 +265,29 @@ TEST_CASE("weights that are too large for a message stand in a file beside it", 
   for (const auto& t : inside.model.graph().initializer()) {
     CHECK(inside.weight(t.name()).data == outside.weight(t.name()).data);
   }
+  std::size_t count = 0;
   for (const auto& t : outside.model.graph().initializer()) {
     if (t.data_location() == 0) continue;
+    ++count;
     CHECK(t.raw_data().empty());
     CHECK(t.external_data(0).value() == "outside.onnx_data");
     CHECK(std::stoul(t.external_data(1).value()) % 4096 == 0);
   }
+  CHECK(count == graph.weights().size());
 }
 
 TEST_CASE("config.json beside a graph of ONNX has the sizes of its cache", "[onnx]") {
   const TempFolder folder;
   const auto config = [&] { return json::parse(TempFolder::get(folder / "out/config.json")); };
+  exported(folder, model_of(llama([](auto& c) { c.residual_scale = 0.5; })));
+  CHECK(config().at("model_type") == "granite");
+  // AutoTokenizer would cut the characters' text as Qwen's.
   exported(folder, model_of(llama([](auto& c) { c.qk_norm = true; })));
-  CHECK(config().at("model_type") == "qwen3");
+  CHECK(config().at("model_type") == "llama");
+  // Heads that do not divide the channels.
+  exported(folder, model_of(llama([](auto& c) { c.n_embd = 10, c.n_head = 3, c.head_size = 4; })));
+  CHECK(config().at("hidden_size") == 12);
+  CHECK(config().at("head_dim") == 4);
   CHECK(config().at("transformers.js_config").at("dtype") == "fp32");
   CHECK(config().at("transformers.js_config").at("use_external_data_format") == false);
   // No class of transformers has both.
@@ -304,6 +314,9 @@ TEST_CASE("an export to ONNX that fails, or is of another type, leaves no file t
   CHECK(TempFolder::get(folder / "out/onnx/model.onnx") == before);
   exported(folder, model_of(gpt2()), "f16", "model_fp16.onnx");
   CHECK_FALSE(fs::exists(folder / "out/onnx/model.onnx"));
+  CHECK_THROWS_WITH(run::export_model(model_of(gpt2()), run::export_format("hf"), folder / "out",
+                                      stored_type("f32"), true),
+                    ContainsSubstring("has a file onnx/model_fp16.onnx, of another --format"));
   CHECK_THROWS_WITH(
       run::check_export(run::export_format("onnx"), folder / "out", stored_type("f32")),
       ContainsSubstring("has a file onnx/model_fp16.onnx already"));

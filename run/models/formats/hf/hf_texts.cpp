@@ -107,14 +107,13 @@ void write_settings(const TextModel& model, const Ends& ends, const SettingsMean
 
 // Whatever the files say, AutoTokenizer makes the family's own tokenizer of a folder of some
 // families, with its own expression to cut a text.
-void require_own_pre_tokenizer(const HfFamily& family, const std::string& tokenizer_json) {
-  if (family.own_pre_tokenizer.empty()) return;
+bool is_own_pre_tokenizer(const HfFamily& family, const std::string& tokenizer_json) {
+  if (family.own_pre_tokenizer.empty()) return true;
   const KnownPreTokenizer& own = pre_tokenizer(family.own_pre_tokenizer);
   const auto file = parse_json<nlohmann::json>(tokenizer_json, 16);
-  const bool is_own = steps_of(member(file, "normalizer")) == (own.nfc ? "NFC" : "") &&
-                      steps_of(member(file, "pre_tokenizer")) == own.steps &&
-                      flag(file.at("model"), "ignore_merges", false) == own.ignores_merges;
-  check(is_own, "{}", family.own_pre_tokenizer_only);
+  return steps_of(member(file, "normalizer")) == (own.nfc ? "NFC" : "") &&
+         steps_of(member(file, "pre_tokenizer")) == own.steps &&
+         flag(file.at("model"), "ignore_merges", false) == own.ignores_merges;
 }
 
 // Before the weights are written. A GGUF may have any bytes there, and more than a JSON file takes.
@@ -147,7 +146,11 @@ HfTexts::HfTexts(const TextModel& model, const nn::DecoderConfig& config, std::s
                            dtype, leaves_out_ends(model.settings));
 }
 
-void HfTexts::require_own_tokenizer() const { require_own_pre_tokenizer(family_.hf, tokenizer_); }
+bool HfTexts::has_own_tokenizer() const { return is_own_pre_tokenizer(family_.hf, tokenizer_); }
+
+void HfTexts::require_own_tokenizer() const {
+  check(has_own_tokenizer(), "{}", family_.hf.own_pre_tokenizer_only);
+}
 
 void HfTexts::write(const fs::path& folder) const {
   write_file_atomically(folder / kTokenizerFile, tokenizer_);

@@ -162,7 +162,8 @@ OnnxAngles DecoderGraph::angles(int index) {
   const auto half = [&](const std::string& part, std::int64_t begin) {
     const std::string name =
         fmt::format("{}.{}{}", part, options.base, options.scaling ? ".scaled" : "");
-    const OnnxValue table = g_.weight(angle_table(name, c_.block_size, R, begin, options));
+    // transformers.js numbers Gemma 3's positions from 1: the last one is block_size.
+    const OnnxValue table = g_.weight(angle_table(name, c_.block_size + 1, R, begin, options));
     return g_("Unsqueeze", {rows_of(g_, table, positions_), g_.wholes({1})});
   };
   return {half("cos", 0), half("sin", R / 2), R};

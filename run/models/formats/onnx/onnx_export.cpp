@@ -32,22 +32,35 @@ const OnnxForm* form_of(const StoredType& type) {
   return form == std::end(kForms) ? nullptr : form;
 }
 
-// What config.json says of a model: runtimes make a cache of its sizes, and the graph is the rest.
-// Where no class of transformers computes the model, it is a Llama of these sizes; so is a StableLM
-// whose heads share keys, for which transformers.js would make a cache of other ones.
-nn::DecoderConfig config_to_say(const nn::DecoderConfig& c) {
-  const bool is_stablelm = family_of(c).name == "stablelm" && c.kv_heads() != c.n_head;
-  if (!is_stablelm && is_hf_config(c)) return c;
+// A Llama whose cache has a model's sizes.
+nn::DecoderConfig llama_with_cache_of(const nn::DecoderConfig& c) {
+  // transformers wants a number that its heads divide.
+  const bool divides = c.n_embd % c.n_head == 0;
   return {.arch = nn::Architecture::llama,
           .vocab_size = c.vocab_size,
           .block_size = c.block_size,
           .n_layer = c.n_layer,
           .n_head = c.n_head,
-          .n_embd = c.n_embd,
+          .n_embd = divides ? c.n_embd : c.n_head * c.channels_per_head(),
           .tied = c.tied,
           .n_inner = c.inner(),
           .n_kv_head = c.kv_heads(),
           .head_size = c.channels_per_head()};
+}
+
+// Runtimes make a cache of the sizes in config.json, and the graph is the rest. So that file names
+// a Llama of these sizes where no class of transformers computes the model; where AutoTokenizer
+// would make the family's own tokenizer, and not the model's; and for a StableLM whose heads share
+// keys, for which transformers.js would make a cache of other sizes.
+HfTexts texts_of(const TextModel& model) {
+  const nn::DecoderConfig& c = model.gpt.config;
+  const std::string_view dtype = stored_type(DType::f32).torch;
+  const bool is_stablelm = family_of(c).name == "stablelm" && c.kv_heads() != c.n_head;
+  if (!is_stablelm && is_hf_config(c)) {
+    HfTexts texts(model, c, dtype);
+    if (texts.has_own_tokenizer()) return texts;
+  }
+  return {model, llama_with_cache_of(c), dtype};
 }
 
 }  // namespace
@@ -66,13 +79,14 @@ bool is_onnx_type(const StoredType& type) { return form_of(type) != nullptr; }
 
 Exported export_onnx(const TextModel& model, const fs::path& folder, const StoredType& type) {
   const OnnxForm& form = *form_of(type);
-  HfTexts texts(model, config_to_say(model.gpt.config), stored_type(DType::f32).torch);
+  HfTexts texts = texts_of(model);
   require_f32(model.params);
-  if (type.name != kOnnxBytes) require_stored_as(type, model.params);
   const OnnxGraph graph = decoder_graph(model.gpt, model.params, type);
 
   make_folder(folder / fs::path(form.file).parent_path());
   const bool has_data_file = write_onnx(folder / form.file, graph);
+  check(has_entry(folder / form.data_file) == has_data_file,
+        "[onnx] weights beside a graph are not where {} is", form.data_file);
   texts.add("transformers.js_config",
             {{"dtype", form.name}, {"use_external_data_format", has_data_file}});
   texts.write(folder);
@@ -80,8 +94,7 @@ Exported export_onnx(const TextModel& model, const fs::path& folder, const Store
   std::erase_if(written, [&](std::string_view file) { return !has_entry(folder / file); });
   return {std::move(written),
           "in JavaScript: env.localModelPath = \"{3}\"; await pipeline(\"text-generation\", "
-          "\"{2}\"); in Python: ORTModelForCausalLM.from_pretrained(\"{0}\", "
-          "subfolder=\"onnx\")"};
+          "\"{2}\")"};
 }
 
 }  // namespace tapegrad::run

@@ -4,9 +4,9 @@
 
 namespace tapegrad::run {
 
-// Writes a folder that transformers.js and Optimum open: a graph of ONNX in onnx/, and the texts of
-// Hugging Face's layout beside it. Errors, before anything is written: what transformers or the
-// graph cannot express, by its option; those of export_hf() about tokenizers.
+// Writes a folder that transformers.js opens: a graph of ONNX in onnx/, and the texts of
+// Hugging Face's layout beside it. Errors, before anything is written: what the graph cannot
+// express, by its option; a matrix that does not fit the type; settings that cannot be written.
 Exported export_onnx(const TextModel& model, const std::filesystem::path& folder,
                      const StoredType& type);
 

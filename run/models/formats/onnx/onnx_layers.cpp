@@ -1,6 +1,7 @@
 #include "tapegrad/run/models/formats/onnx/internal/onnx_layers.h"
 
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/autograd/tensor/internal/write_stored.h"
 #include "tapegrad/run/models/formats/onnx/internal/onnx_weights.h"
 
 namespace tapegrad::run {
@@ -48,6 +49,7 @@ OnnxValue OnnxLayers::parameter(const Tensor& t) {
 OnnxValue OnnxLayers::matrix(const Tensor& w, bool transposed) {
   const std::string& name = name_of(w);
   if (in_bytes_) return g_.weight(onnx_rounded(name, w, transposed));
+  check_fits(name, w, type_);
   const Shape shape = transposed ? Shape{w.dim(1), w.dim(0)} : w.shape();
   return g_.weight(onnx_floats(name, shape, type_, [w, transposed] {
     const TapePause pause;
@@ -86,8 +88,8 @@ OnnxValue OnnxLayers::linear(const nn::Linear& layer, const OnnxValue& x) {
   return layer.bias.defined() ? g_("Add", {y, parameter(layer.bias)}) : y;
 }
 
-// Gemm takes the table as the embedding has it: there is no second one, neither in the file nor in
-// a runtime that would transpose it beforehand.
+// Gemm takes the table as the embedding has it: there is no second one in the file, and in f32 none
+// in a runtime, which would otherwise transpose it beforehand.
 OnnxValue OnnxLayers::tied_head(const Tensor& table, const OnnxValue& x, const OnnxValue& ids) {
   const OnnxValue stored = matrix(table, false);
   if (in_bytes_) return byte_product(x, table, permute(g_, stored, {1, 0}));

@@ -53,8 +53,10 @@ OnnxWeight onnx_floats(const std::string& name, const Shape& shape, const Stored
                        std::function<Tensor()> make) {
   const std::optional<std::uint64_t> bytes = stored_bytes(type, shape);
   check(bytes.has_value(), "'{}' of shape {} cannot be stored as {}", name, shape, type.name);
-  const auto write = [name, &type, make = std::move(make)](FileWriter& file) {
-    write_stored(file, name, make(), type);
+  const auto write = [name, shape, &type, make = std::move(make)](FileWriter& file) {
+    const Tensor t = make();
+    check(t.shape() == shape, "'{}' was to be {}, and is {}", name, shape, t.shape());
+    write_stored(file, name, t, type);
   };
   return {name, type.is(DType::f32) ? OnnxType::f32 : OnnxType::f16, shape, *bytes, write};
 }

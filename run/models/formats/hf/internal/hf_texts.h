@@ -20,7 +20,9 @@ class HfTexts {
   // type of the weights there. The model must outlive it. Errors: check_hf_config(); settings that
   // cannot be written.
   HfTexts(const TextModel& model, const nn::DecoderConfig& config, std::string_view dtype);
-  // Error if AutoTokenizer would make another tokenizer of the folder than the model's.
+  // False if AutoTokenizer would make the family's own tokenizer of the folder, and not the model's;
+  // and an error that says so.
+  bool has_own_tokenizer() const;
   void require_own_tokenizer() const;
   // Members of config.json beside those of the model's family.
   void add(const std::string& member, Json value) { config_[member] = std::move(value); }
