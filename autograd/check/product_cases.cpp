@@ -2,6 +2,7 @@
 
 #include "tapegrad/autograd/check/internal/op_cases.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/expert_ops.h"
 #include "tapegrad/autograd/ops/head_ops.h"
 #include "tapegrad/autograd/quantized/internal/quantized_products.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
@@ -38,6 +39,19 @@ void add_products(Cases& cases) {
       {"linear", {{3, 0}, {5, 0}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+// Experts with many rows, with one and with none.
+void add_grouped(Cases& cases) {
+  const auto each = [&](const std::vector<Shape>& shapes, const std::vector<std::int32_t>& ends) {
+    cases.push_back({"grouped_linear", shapes, normal,
+                     [=](In x) { return grouped_linear(x[0], x[1], ids(ends)); }});
+  };
+  each({{5, 3}, {4, 2, 3}}, {3, 3, 4, 5});
+  each({{3, 2}, {2, 4, 2}}, {0, 3});
+  each({{2, 1}, {1, 1, 1}}, {2});
+  each({{0, 3}, {2, 2, 3}}, {0, 0});
+  each({{2, 0}, {2, 3, 0}}, {1, 2});
 }
 
 // A product with a matrix of f32, packed: of x in f64, so that it is exact.
@@ -127,6 +141,7 @@ void add_convolutions(Cases& cases) {
 
 void add_product_cases(Cases& cases) {
   add_products(cases);
+  add_grouped(cases);
   add_packed(cases);
   add_einsums(cases);
   add_convolutions(cases);

@@ -198,6 +198,45 @@ StoredTensor StoredTensor::first_rows(std::int64_t count) const {
   return t;
 }
 
+StoredTensor StoredTensor::part(std::int64_t i) const {
+  check(shape_.rank() > 1 && !transposed_ && i >= 0 && i < shape_[0],
+        "{} of shape {} has no part {} as it is stored", label_, shape_, i);
+  const std::uint64_t at =
+      bytes_ / static_cast<std::uint64_t>(shape_[0]) * static_cast<std::uint64_t>(i);
+  StoredTensor t(
+      *type_, shape_.without(0),
+      [from = *this, at](std::uint64_t offset, std::byte* to, std::size_t bytes) {
+        return from.read(at + offset, to, bytes);
+      },
+      fmt::format("{}, part {}", label_, i));
+  t.in_memory_ = in_memory_;
+  return t;
+}
+
+StoredTensor StoredTensor::stack(std::vector<StoredTensor> parts, std::string label) {
+  check(!parts.empty(), "{} has no parts", label);
+  const StoredTensor& first = parts.front();
+  for (const StoredTensor& part : parts) {
+    check(part.type_ == first.type_ && part.shape_ == first.shape_ && !part.transposed_,
+          "{} cannot be one tensor: a part is {} of shape {}, another {} of shape {}", label,
+          first.type_->name, first.shape_, part.type_->name, part.shape_);
+  }
+  const StoredType& type = *first.type_;
+  const Shape shape = first.shape_.inserted(0, std::ssize(parts));
+  const std::uint64_t size = first.bytes_;
+  const auto read = [size, parts = std::move(parts)](std::uint64_t offset, std::byte* to,
+                                                     std::size_t bytes) {
+    while (bytes > 0) {
+      const std::uint64_t within = offset % size;
+      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, size - within));
+      if (!parts[static_cast<std::size_t>(offset / size)].read(within, to, count)) return false;
+      offset += count, to += count, bytes -= count;
+    }
+    return true;
+  };
+  return {type, shape, read, std::move(label)};
+}
+
 std::string_view bytes_of(const Tensor& t) {
   const char* bytes = nullptr;
   dispatch_all(t.dtype(),

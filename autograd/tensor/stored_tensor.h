@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/autograd/tensor/tensor.h"
@@ -52,6 +53,11 @@ class StoredTensor {
   using RowPlace = std::function<std::int64_t(std::int64_t)>;
   StoredTensor rows(std::int64_t count, RowPlace place) const;
   StoredTensor first_rows(std::int64_t count) const;
+  // Element i of the first dimension, without that dimension. Error if there is none.
+  StoredTensor part(std::int64_t i) const;
+  // Tensors of one type and shape, one behind the other in a first dimension of their own. Errors:
+  // there are none; they differ; one is transposed.
+  static StoredTensor stack(std::vector<StoredTensor> parts, std::string label);
 
  private:
   template <class T>

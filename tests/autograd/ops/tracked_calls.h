@@ -10,6 +10,7 @@
 
 #include "tapegrad/autograd/cached_attention.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
+#include "tapegrad/autograd/ops/expert_ops.h"
 #include "tapegrad/autograd/ops/head_ops.h"
 #include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/autograd/ops/recurrent_ops.h"
@@ -182,6 +183,7 @@ inline void add_of_two(Calls& calls) {
       {"binary_cross_entropy_with_logits", {"logits", "target", "BinaryLossOptions.weight", "BinaryLossOptions.pos_weight"}, {m},
        [](In x) { return binary_cross_entropy_with_logits(x[0], sigmoid(x[1]), {.weight = x[2], .pos_weight = x[3]}); }},
       {"linear_cross_entropy", {"x", "weight"}, {m, square}, [](In x) { return linear_cross_entropy(x[0], x[1], three_ids()); }},
+      {"grouped_linear", {"x", "weight"}, {m, {1, 4, 4}}, [](In x) { return grouped_linear(x[0], x[1], ids({3})); }},
       {"linear_log_probs", {"x", "weight"}, {m, square}, [](In x) { return linear_log_probs(x[0], x[1], three_ids()); }},
       {"linear_distillation", {"x", "weight"}, {m, square},
        [](In x) {
