@@ -41,8 +41,8 @@ AttentionConfig attention_config(const DecoderConfig& c, int block) {
   return a;
 }
 
-FeedForwardConfig feed_forward_config(const DecoderConfig& c) {
-  return {.hidden = c.inner(),
+FeedForwardConfig feed_forward_config(const DecoderConfig& c, std::int64_t width) {
+  return {.hidden = width,
           .bias = c.with_mlp_bias(),
           .gated = c.with_gate(),
           .joined_gate = c.joined_gate,
@@ -50,6 +50,18 @@ FeedForwardConfig feed_forward_config(const DecoderConfig& c) {
           .dropout = c.dropout,
           .hidden_dropout = c.ff_dropout ? c.dropout : 0,
           .names = decoder_names(c).in_mlp};
+}
+
+// The feed-forward of a block, of which one of these two is: the other one is absent.
+FeedForward make_dense(const Params& p, const DecoderConfig& c, int block) {
+  if (c.has_experts(block)) return {};
+  return {p / decoder_names(c).mlp, c.n_embd, feed_forward_config(c, c.inner())};
+}
+Experts make_experts(const Params& p, const DecoderConfig& c, int block) {
+  if (!c.has_experts(block)) return {};
+  const DecoderNames names = decoder_names(c);
+  return {p / names.mlp, c.n_embd, c.moe, feed_forward_config(c, c.expert_inner()),
+          names.in_experts};
 }
 
 Tensor make_scalar(const Params& p, const char* name, const DecoderConfig& c, const Init& first) {
@@ -119,19 +131,26 @@ Block::Block(const Params& p, const DecoderConfig& c, int index)
       attn(p / decoder_names(c).attention, c.n_embd, attention_config(c, index)),
       ln_1_after(make_norm(p, decoder_names(c).after_attention, c, norms_after(c))),
       ln_2(make_norm(p, decoder_names(c).before_mlp, c, norms_before(c))),
-      mlp(p / decoder_names(c).mlp, c.n_embd, feed_forward_config(c)),
+      mlp(make_dense(p, c, index)),
+      experts(make_experts(p, c, index)),
       ln_2_after(make_norm(p, decoder_names(c).after_mlp, c, norms_after(c))),
       residual_scale(c.residual_scale) {}
 
 template <class Attend>
-Tensor Block::sublayers(const Tensor& x, const Attend& attend, Rng* rng) const {
+Tensor Block::sublayers(const Tensor& x, const Attend& attend, Rng* rng,
+                        RouterLosses* routers) const {
+  const auto feed_forward = [&](const Tensor& normed) {
+    return mlp.exists() ? mlp(normed, rng) : experts(normed, rng, routers);
+  };
   const Tensor y = x + scaled(maybe_norm(ln_1_after, attend(maybe_norm(ln_1, x))), residual_scale);
-  return y + scaled(maybe_norm(ln_2_after, mlp(maybe_norm(ln_2, y), rng)), residual_scale);
+  return y + scaled(maybe_norm(ln_2_after, feed_forward(maybe_norm(ln_2, y))), residual_scale);
 }
 
-Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_starts) const {
+Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_starts,
+                         RouterLosses* routers) const {
   return sublayers(
-      x, [&](const Tensor& normed) { return attn(normed, rng, {}, document_starts); }, rng);
+      x, [&](const Tensor& normed) { return attn(normed, rng, {}, document_starts); }, rng,
+      routers);
 }
 
 Tensor Block::operator()(const Tensor& x, CachedLayer caches) const {
@@ -177,15 +196,26 @@ Tensor Decoder::embed(const TokenRows& tokens, std::span<KVCache* const> caches)
   return wpe.exists() ? x + wpe(positions_of(tokens, firsts)) : x;
 }
 
-Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng, const Tensor& document_starts) const {
+// What routers note comes out of a block behind its output, since a checkpoint has one output.
+Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng, const Tensor& document_starts,
+                           RouterLosses* routers) const {
   const Tensor x0 = normed_embedding(x);
+  const Shape shape = x.shape();
   for (const Block& block : h) {
-    const auto run = [&block, document_starts](Inputs in, Rng* r) {
-      return block(block.entry(in[0], in.size() > 1 ? in[1] : Tensor()), r, document_starts);
+    const bool notes = routers != nullptr && block.experts.exists();
+    const auto run = [&block, document_starts, notes](Inputs in, Rng* r) {
+      RouterLosses noted;
+      const Tensor entry = block.entry(in[0], in.size() > 1 ? in[1] : Tensor());
+      const Tensor y = block(entry, r, document_starts, notes ? &noted : nullptr);
+      return notes ? concat({reshape(y, {y.numel()}), noted.blocks[0]}, 0) : y;
     };
     std::vector<Tensor> inputs = {x};
     if (x0.defined()) inputs.push_back(x0);
     x = again ? checkpoint(run, inputs, rng) : run(inputs, rng);
+    if (!notes) continue;
+    const std::vector<Tensor> parts = split(x, {shape.numel(), x.numel() - shape.numel()}, 0);
+    x = reshape(parts[0], shape);
+    routers->blocks.push_back(parts[1]);
   }
   return x;
 }
@@ -202,9 +232,19 @@ std::vector<Tensor> Decoder::residual_stream(const Tensor& embedded) const {
   return states;
 }
 
-Tensor Decoder::hidden(const TokenRows& tokens, Rng* rng) const {
+Tensor Decoder::hidden(const TokenRows& tokens, Rng* rng, RouterLosses* routers) const {
   const Tensor x = maybe_dropout(embed(tokens), config.dropout, rng);
-  return normed(run_blocks(x, recompute, rng, tokens.document_starts));
+  const Tensor last = run_blocks(x, recompute, rng, tokens.document_starts, routers);
+  if (routers != nullptr && config.moe.exist()) routers->sum_up(config.moe);
+  return normed(last);
+}
+
+Tensor Decoder::loss(const TokenRows& tokens, const Tensor& targets, Rng* rng,
+                     std::int32_t ignore_index, RouterLosses* routers) const {
+  RouterLosses own;
+  RouterLosses* const noted = rng == nullptr ? nullptr : routers != nullptr ? routers : &own;
+  const Tensor loss = loss_of(hidden(tokens, rng, noted), targets, ignore_index);
+  return noted == nullptr ? loss : noted->with(loss);
 }
 
 // Undefined if no block wants it.
@@ -267,11 +307,15 @@ bool Decoder::all_quantized() const {
     return std::all_of(layers.begin(), layers.end(),
                        [](const Linear* layer) { return !layer->weight.defined(); });
   };
+  const auto dense = [&](const FeedForward& m) { return apart({&m.c_fc, &m.c_gate, &m.c_proj}); };
   return apart({&lm_head}) && std::all_of(h.begin(), h.end(), [&](const Block& block) {
            const MultiHeadAttention& a = block.attn;
-           const FeedForward& m = block.mlp;
-           return apart({&a.c_attn, &a.W_query, &a.W_key, &a.W_value, &a.c_proj, &m.c_fc, &m.c_gate,
-                         &m.c_proj});
+           const Experts& e = block.experts;
+           const bool layers = apart({&a.c_attn, &a.W_query, &a.W_key, &a.W_value, &a.c_proj});
+           const bool experts = !e.c_fc.weight.tensor.defined() &&
+                                !e.c_gate.weight.tensor.defined() &&
+                                !e.c_proj.weight.tensor.defined();
+           return layers && experts && dense(block.mlp) && dense(e.shared);
          });
 }
 
@@ -305,7 +349,7 @@ void init_gpt2(const Decoder& model, const Params& p, Rng& rng) {
            name.ends_with(std::string(names.in_mlp.out) + ".weight");
   };
   for (const auto& [name, t] : p.parameters()) {
-    if (t.rank() == 2) refill(t, normal(0, 0.02), rng);
+    if (t.rank() >= 2) refill(t, normal(0, 0.02), rng);
     if (name.ends_with(".bias")) refill(t, zeros(), rng);
   }
   // A tied weight is visited twice: as the embedding's and as the head's.

@@ -6,6 +6,7 @@
 
 #include "tapegrad/nn/decoder_config.h"
 #include "tapegrad/nn/generation/kv_cache.h"
+#include "tapegrad/nn/layers/experts.h"
 #include "tapegrad/nn/layers/ngram_embedding.h"
 #include "tapegrad/nn/multi_head_attention.h"
 
@@ -34,12 +35,15 @@ struct Block {
   Norm ln_1;
   MultiHeadAttention attn;
   Norm ln_1_after, ln_2;
-  FeedForward mlp;
+  FeedForward mlp;  // absent in a block with experts
+  Experts experts;  // absent in others
   Norm ln_2_after;
   double residual_scale;  // of what attention and feed-forward add
   // `index`: which of n_layer blocks it is.
   Block(const Params& p, const DecoderConfig& config, int index = 0);
-  Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& document_starts = {}) const;
+  // With `routers`, experts note there what their router did.
+  Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& document_starts = {},
+                    RouterLosses* routers = nullptr) const;
   Tensor operator()(const Tensor& x, CachedLayer caches) const;
   // λ·x + μ·x₀, or x if there are no such numbers.
   Tensor entry(const Tensor& x, const Tensor& x0) const;
@@ -48,7 +52,8 @@ struct Block {
 
  private:
   template <class Attend>
-  Tensor sublayers(const Tensor& x, const Attend& attend, Rng* rng) const;
+  Tensor sublayers(const Tensor& x, const Attend& attend, Rng* rng,
+                   RouterLosses* routers = nullptr) const;
 };
 
 // A decoder-only Transformer, whose parts its config chooses: GPT-2, Llama and their relatives.
@@ -83,8 +88,9 @@ struct Decoder {
   // what the block before it gave.
   std::vector<Tensor> residual_stream(const Tensor& embedded) const;
   // Tokens (B, T) → the normed output of the last block (B, T, C), by logit_scale larger: what the
-  // head needs. Error if T > block_size.
-  Tensor hidden(const TokenRows& tokens, Rng* rng = nullptr) const;
+  // head needs. Error if T > block_size. With `routers`, experts note there what their routers did,
+  // and it is summed up.
+  Tensor hidden(const TokenRows& tokens, Rng* rng = nullptr, RouterLosses* routers = nullptr) const;
   // The same for ids that follow those in caches: see states().
   Tensor hidden(const Tensor& ids, std::span<KVCache* const> caches) const {
     return normed(states(ids, caches));
@@ -96,11 +102,10 @@ struct Decoder {
     return head(hidden(tokens, rng));
   }
   // Mean cross entropy of targets (B, T), of which those that are ignore_index do not count. The
-  // logits of all positions, by far the largest tensor of a small model, never exist.
+  // logits of all positions, by far the largest tensor of a small model, never exist. With an Rng,
+  // for training, routers' losses are added, and noted in `routers` if it is given.
   Tensor loss(const TokenRows& tokens, const Tensor& targets, Rng* rng = nullptr,
-              std::int32_t ignore_index = -100) const {
-    return loss_of(hidden(tokens, rng), targets, ignore_index);
-  }
+              std::int32_t ignore_index = -100, RouterLosses* routers = nullptr) const;
   // The same of what hidden() gives.
   Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
   // Logits of the last position only: (B, V).
@@ -156,7 +161,8 @@ struct Decoder {
  private:
   Tensor normed(const Tensor& state) const;
   Tensor normed_embedding(const Tensor& x) const;
-  Tensor run_blocks(Tensor x, bool again, Rng* rng, const Tensor& document_starts = {}) const;
+  Tensor run_blocks(Tensor x, bool again, Rng* rng, const Tensor& document_starts = {},
+                    RouterLosses* routers = nullptr) const;
 };
 
 // x (B, T, C) → its last position, (B, C).

@@ -40,7 +40,7 @@ void check_needs(const DecoderConfig& c) {
   const DecoderConfig plain;
   const bool scaled = c.rope_scaling != RopeScalingKind::none;
   const bool llama3 = c.rope_scaling == RopeScalingKind::llama3;
-  const bool yarn = c.rope_scaling == RopeScalingKind::yarn;
+  const bool yarn = c.rope_scaling == RopeScalingKind::yarn, moe = c.moe.exist();
   const struct {
     bool has_part, given;
     std::string_view option, part;
@@ -67,6 +67,17 @@ void check_needs(const DecoderConfig& c) {
       {c.qk_norm, c.qk_norm_whole, "qk_norm_whole", "qk_norm"},
       {c.with_gate(), c.joined_gate, "joined_gate", "gated"},
       {c.rotary(), c.rope_channels.has_value(), "rope_channels", "positions rotary"},
+      {moe, c.moe.top_k != plain.moe.top_k, "moe_top_k", "moe_experts"},
+      {moe, c.moe.inner.has_value(), "moe_inner", "moe_experts"},
+      {moe, !c.moe.pattern.empty(), "moe_pattern", "moe_experts"},
+      {moe, c.moe.scores != plain.moe.scores, "moe_scores", "moe_experts"},
+      {moe, c.moe.normalize != plain.moe.normalize, "moe_normalize", "moe_experts"},
+      {moe, c.moe.scale != plain.moe.scale, "moe_scale", "moe_experts"},
+      {moe, c.moe.selection_bias, "moe_selection_bias", "moe_experts"},
+      {moe, c.moe.shared_inner != 0, "moe_shared_inner", "moe_experts"},
+      {c.moe.shared_inner != 0, c.moe.shared_gate, "moe_shared_gate", "moe_shared_inner"},
+      {moe, c.moe.balance_loss != plain.moe.balance_loss, "moe_balance_loss", "moe_experts"},
+      {moe, c.moe.z_loss != plain.moe.z_loss, "moe_z_loss", "moe_experts"},
   };
   for (const auto& need : needs) {
     check(need.has_part || !need.given, "{} needs {}", need.option, need.part);
@@ -112,6 +123,11 @@ DecoderConfig DecoderConfig::with_defaults() const {
   if (has_rms || with_norm_bias() == with_bias()) c.norm_bias.reset();
   if (with_mlp_bias() == with_bias()) c.mlp_bias.reset();
   if (!rotary() || turned_channels() == channels_per_head()) c.rope_channels.reset();
+  c.moe.pattern = shortest(moe.pattern, n_layer);
+  if (c.moe.pattern == "D") c.moe = {};
+  if (c.moe.pattern == "E") c.moe.pattern.clear();
+  if (c.moe.exist()) c.moe.inner = expert_inner();
+  if (c.moe.exist() && c.moe.pattern.empty()) c.n_inner = c.moe.inner;  // nothing else has a width
   c.window_pattern = shortest(window_pattern, n_layer);
   c.rope_pattern = shortest(rope_pattern, n_layer);
   const bool some_slide =
@@ -156,6 +172,10 @@ ScoreOptions DecoderConfig::scores_of(int block) const {
       .scale = attention_scale, .softcap = attention_softcap, .window = slides(block) ? window : 0};
 }
 
+bool DecoderConfig::has_experts(int block) const {
+  return moe.exist() && (moe.pattern.empty() || letter_of(moe.pattern, block) == 'E');
+}
+
 bool DecoderConfig::turns(int block) const {
   return rotary() && (rope_pattern.empty() || letter_of(rope_pattern, block) == 'R');
 }
@@ -189,6 +209,11 @@ void DecoderConfig::validate() const {
   check(rope_pattern.find_first_not_of("RN") == std::string::npos,
         "rope_pattern '{}' must be a row of R, for blocks with rotary positions, and N",
         rope_pattern);
+  check(moe.pattern.find_first_not_of("ED") == std::string::npos,
+        "moe_pattern '{}' must be a row of E, for blocks with experts, and D, for dense ones",
+        moe.pattern);
+  check(!moe.exist() || moe.top_k <= moe.experts, "moe_top_k {} is more than moe_experts {}",
+        moe.top_k, moe.experts);
   check(rope_window_base == 0 || rope_window_base >= 1,
         "rope_window_base is 0, for that of the others, or at least 1, not {}", rope_window_base);
   check(norm_kind() != NormKind::unbiased || (n_embd > 1 && (!qk_norm || channels_per_head() > 1)),

@@ -6,6 +6,7 @@
 
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/nn/layers.h"
+#include "tapegrad/nn/layers/experts.h"
 
 namespace tapegrad::nn {
 
@@ -60,6 +61,7 @@ struct DecoderConfig {
   std::optional<Positions> positions = {};    // [learned; with llama, rotary]
   std::optional<NormKind> norm = {};          // [layer; with llama, rms]
   NormPlace norm_place = NormPlace::before;
+  ExpertsConfig moe = {};                      // in place of the feed-forward
   bool ff_dropout = false;                     // dropout also between the feed-forward's linears
   bool attn_out_dropout = true;                // dropout also after the attention's projection
   std::optional<std::int64_t> n_inner = {};    // width of the feed-forward: see inner()
@@ -117,6 +119,9 @@ struct DecoderConfig {
   std::int64_t inner() const {
     return n_inner.value_or(with_gate() ? (8 * n_embd / 3 + 31) / 32 * 32 : 4 * n_embd);
   }
+  // True if a block has experts in place of one feed-forward. The width of an expert.
+  bool has_experts(int block) const;
+  std::int64_t expert_inner() const { return moe.inner.value_or(inner()); }
   bool operator==(const DecoderConfig&) const = default;
   // The same model with a value for each member, and without a window that hides nothing.
   DecoderConfig with_defaults() const;
@@ -167,6 +172,7 @@ struct DecoderConfig {
       {.newer = true});
     t("joined_gate", c.joined_gate,
       "one projection for the gate and what it multiplies, as in Phi-3", {.newer = true});
+    ExpertsConfig::describe(c.moe, t);
     t("positions", c.positions, "how positions are encoded [learned; of llama, rotary]",
       {.newer = true});
     t("norm", c.norm, "layer norms, also with the unbiased variance, or RMS norms [layer; rms]",

@@ -15,7 +15,8 @@ DecoderNames gpt2_names() {
           .mlp = "mlp",
           .after_mlp = "ln_2_after",
           .in_attention = {},
-          .in_mlp = {}};
+          .in_mlp = {},
+          .in_experts = {}};
 }
 
 // transformers calls the norm before the feed-forward post_attention_layernorm, unless there is a
@@ -38,7 +39,12 @@ DecoderNames llama_names(NormPlace place) {
                        .key = "k_proj",
                        .value = "v_proj",
                        .out = "o_proj"},
-      .in_mlp = {.gate = "gate_proj", .in = "up_proj", .out = "down_proj", .both = "gate_up_proj"}};
+      .in_mlp = {.gate = "gate_proj", .in = "up_proj", .out = "down_proj", .both = "gate_up_proj"},
+      .in_experts = {.router = "gate",
+                     .experts = "experts",
+                     .shared = "shared_expert",
+                     .shared_gate = "shared_expert_gate",
+                     .selection_bias = "gate.e_score_correction_bias"}};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct DecoderNames {
   const char *before_mlp, *mlp, *after_mlp;
   AttentionNames in_attention;
   FeedForwardNames in_mlp;
+  ExpertNames in_experts;
 };
 DecoderNames decoder_names(const DecoderConfig& config);
 

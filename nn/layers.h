@@ -123,7 +123,9 @@ struct FeedForward {
   FeedForwardConfig config;
   Linear c_gate;  // absent unless gated, and if joined
   Linear c_fc, c_proj;
+  FeedForward() = default;
   FeedForward(const Params& p, std::int64_t channels, const FeedForwardConfig& config);
+  bool exists() const { return c_fc.weight.exists(); }
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
 };
 

@@ -117,17 +117,40 @@ StoredTensor Params::stored_matrix(const std::string& name, const Shape& shape,
           fmt::format("{}: tensor '{}'", source.name(), source_name)};
 }
 
+bool Params::quantizes() const { return store_->quantizes_as && may_quantize_; }
+
+Weight Params::quantized_weight(const std::string& name, const StoredTensor& stored) const {
+  const StoredType* as = *store_->quantizes_as == nullptr ? &stored.type() : *store_->quantizes_as;
+  if (!QuantizedMatrix::can_quantize(*as, stored.shape()[1])) as = &stored_type(DType::f32);
+  const auto quantized = std::make_shared<const QuantizedMatrix>(stored, *as);
+  store_->quantized.emplace_back(name, quantized);
+  return store_->quantizes_exactly ? Weight::exactly(quantized, at_least_bf16(precision()))
+                                   : Weight(quantized);
+}
+
 Weight Params::weight(const std::string& name, const Shape& shape, const Init& init) const {
-  if (!store_->quantizes_as || !may_quantize_) return {parameter(name, shape, init), precision()};
+  if (!quantizes()) return {parameter(name, shape, init), precision()};
+  check(store_->names.insert(prefix_ + name).second, "parameter '{}' is asked for twice",
+        prefix_ + name);
+  return quantized_weight(prefix_ + name, stored_matrix(prefix_ + name, shape, init));
+}
+
+// Experts' products are never rounded to int8: see grouped_linear().
+StackedWeight Params::stacked_weight(const std::string& name, const Shape& shape,
+                                     const Init& init) const {
+  StackedWeight stack;
+  if (!quantizes()) {
+    stack.tensor = {parameter(name, shape, init), at_least_bf16(precision())};
+    return stack;
+  }
   check(store_->names.insert(prefix_ + name).second, "parameter '{}' is asked for twice",
         prefix_ + name);
   const StoredTensor stored = stored_matrix(prefix_ + name, shape, init);
-  const StoredType* as = *store_->quantizes_as == nullptr ? &stored.type() : *store_->quantizes_as;
-  if (!QuantizedMatrix::can_quantize(*as, shape[1])) as = &stored_type(DType::f32);
-  const auto quantized = std::make_shared<const QuantizedMatrix>(stored, *as);
-  store_->quantized.emplace_back(prefix_ + name, quantized);
-  return store_->quantizes_exactly ? Weight::exactly(quantized, at_least_bf16(precision()))
-                                   : Weight(quantized);
+  for (std::int64_t i = 0; i < shape[0]; ++i) {
+    stack.quantized.push_back(
+        quantized_weight(fmt::format("{}{}.{}", prefix_, name, i), stored.part(i)));
+  }
+  return stack;
 }
 
 void Params::quantize(const StoredType* as, bool exact) const {

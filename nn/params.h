@@ -32,6 +32,14 @@ struct LoraOptions {
   double scale() const;
 };
 
+// The weights of equal linear layers, such as those of experts: one tensor (E, out, in), or in its
+// place E quantised matrices.
+struct StackedWeight {
+  Weight tensor;
+  std::vector<Weight> quantized;
+  bool exists() const { return tensor.defined() || !quantized.empty(); }
+};
+
 // The parameters of a model, by name. A layer asks for each of its tensors once. Asking registers
 // the tensor, and either makes it with the initialiser given or reads it from a source of tensors.
 // `p / "attn"` is the same store with "attn." put before each name. Copies share the store.
@@ -59,6 +67,8 @@ class Params {
   // The weight of a linear layer or an embedding: a parameter, or quantised by a store that
   // quantises.
   Weight weight(const std::string& name, const Shape& shape, const Init& init) const;
+  // The same of a shape (E, out, in).
+  StackedWeight stacked_weight(const std::string& name, const Shape& shape, const Init& init) const;
   // A tensor that is saved with the model but not trained. It is made by `make` unless the store
   // has a source or shapes only; then it has the dtype of the parameters.
   Tensor buffer(const std::string& name, const Shape& shape,
@@ -127,7 +137,9 @@ class Params {
   void check_float(const std::string& name) const;
   const std::string& found(const std::string& name, const Shape& shape) const;
   Tensor read(const std::string& name, const Shape& shape) const;
+  bool quantizes() const;
   StoredTensor stored_matrix(const std::string& name, const Shape& shape, const Init& init) const;
+  Weight quantized_weight(const std::string& name, const StoredTensor& stored) const;
   void check_targets() const;
 
   std::shared_ptr<Store> store_;

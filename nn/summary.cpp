@@ -22,6 +22,12 @@ std::int64_t parameters_of(const Rows& rows, std::string_view prefix = "") {
   return n;
 }
 
+double active_of(const Rows& rows) {
+  double n = 0;
+  for (const SummaryRow& row : rows) n += row.active * static_cast<double>(row.parameters());
+  return n;
+}
+
 double flops_of(const Rows& rows) {
   double n = 0;
   for (const SummaryRow& row : rows) n += row.flops;
@@ -43,23 +49,37 @@ bool begins_with(const std::string& name, std::string_view prefix) {
   return name.rfind(prefix, 0) == 0;
 }
 
-// A multiplication and an addition for each weight of a matrix.
+// A multiplication and an addition for each weight of a matrix, or of those that a token meets.
 double linear_flops(const SummaryRow& row) {
   double n = 0;
+  const int rank = std::max(2, row.weights.front().rank());  // 3 of experts, whose biases have 2
   for (const Shape& shape : row.weights) {
-    if (shape.rank() == 2) n += 2 * static_cast<double>(shape.numel());
+    if (shape.rank() == rank) n += 2 * row.active * static_cast<double>(shape.numel());
   }
   return n;
 }
 
+// The share of experts that a token goes to, for rows of them.
+double active_share(const DecoderConfig& c, const SummaryRow& row) {
+  const bool is_stack = row.weights.front().rank() == 3;
+  return is_stack ? static_cast<double>(c.moe.top_k) / static_cast<double>(c.moe.experts) : 1;
+}
+
+// The first block whose feed-forward is of the other kind than that of block 0; 0: there is none.
+int first_other_block(const DecoderConfig& c) {
+  int i = 1;
+  while (i < c.n_layer && c.has_experts(i) == c.has_experts(0)) ++i;
+  return i < c.n_layer ? i : 0;
+}
+
 // The names of a model's parts.
 struct Names {
-  std::string blocks, attention, projection, mlp, embedding, positions, ngrams, head;
+  std::string blocks, attention, projection_end, mlp, embedding, positions, ngrams, head;
   explicit Names(const DecoderConfig& c) {
     const DecoderNames names = decoder_names(c);
     blocks = std::string(names.blocks) + ".";
     attention = fmt::format("{}0.{}", blocks, names.attention);
-    projection = fmt::format("{}.{}", attention, names.in_attention.out);
+    projection_end = fmt::format(".{}.{}", names.attention, names.in_attention.out);
     mlp = fmt::format("{}0.{}", blocks, names.mlp);
     embedding = names.tokens, positions = names.positions, head = names.head;
     ngrams = std::string(names.ngrams) + ".";
@@ -105,6 +125,16 @@ Line total_line(const std::string& name, const std::string& note, std::int64_t p
   return {name, note, grouped(parameters), grouped(4 * parameters), grouped(std::llround(flops))};
 }
 
+// The lines of a block, its total, and the total of those that are like it.
+void add_blocks(const Rows& block, const std::string& name, std::int64_t count,
+                const std::string& others, std::vector<Line>& lines) {
+  for (const SummaryRow& row : block) lines.push_back(line_of(row));
+  lines.push_back(total_line(name, "", parameters_of(block), flops_of(block)));
+  if (count == 1) return;
+  lines.push_back(total_line(others, "as " + name, (count - 1) * parameters_of(block),
+                             static_cast<double>(count - 1) * flops_of(block)));
+}
+
 // Text in the first two columns, numbers in the others.
 std::string aligned(const std::vector<Line>& lines) {
   std::array<std::size_t, 5> width{};
@@ -130,18 +160,27 @@ std::int64_t SummaryRow::parameters() const {
 Summary summary(const DecoderConfig& c, std::optional<std::int64_t> tokens) {
   Summary s;
   s.config = c;
-  s.blocks = c.n_layer;
+  s.first_other = first_other_block(c);
+  for (int i = 0; i < c.n_layer; ++i) {
+    ++(c.has_experts(i) == c.has_experts(0) ? s.blocks : s.other_blocks);
+  }
   s.tokens = tokens.value_or(c.block_size);
   const Names names(c);
   for (SummaryRow& row : rows_of(shapes_of<Decoder>(c).parameters())) {
     const bool in_block = begins_with(row.name, names.blocks),
-               first = begins_with(row.name, names.block(0) + ".");
-    if (in_block && !first) continue;
+               first = begins_with(row.name, names.block(0) + "."),
+               other = s.first_other > 0 && begins_with(row.name, names.block(s.first_other) + ".");
+    if (in_block && !first && !other) continue;
+    row.active = active_share(c, row);
     const bool embeds = row.name == names.embedding || row.name == names.positions ||
                         begins_with(row.name, names.ngrams);
     if (!embeds) row.flops = linear_flops(row);
-    if (row.name == names.projection) s.block.push_back(attention_row(c, s.tokens));
-    (embeds ? s.embeddings : first ? s.block : s.head).push_back(std::move(row));
+    Rows& rows = embeds ? s.embeddings : first ? s.block : other ? s.other_block : s.head;
+    if (in_block && row.name.ends_with(names.projection_end)) {
+      rows.push_back(attention_row(c, s.tokens));
+      rows.back().name = row.name.substr(0, row.name.rfind('.'));
+    }
+    rows.push_back(std::move(row));
   }
   if (c.tied) {
     SummaryRow head = s.embeddings.front();
@@ -151,7 +190,13 @@ Summary summary(const DecoderConfig& c, std::optional<std::int64_t> tokens) {
 }
 
 std::int64_t Summary::parameters() const {
-  return parameters_of(embeddings) + blocks * parameters_of(block) + parameters_of(head);
+  return parameters_of(embeddings) + blocks * parameters_of(block) +
+         other_blocks * parameters_of(other_block) + parameters_of(head);
+}
+
+std::int64_t Summary::active_parameters() const {
+  return std::llround(active_of(embeddings) + static_cast<double>(blocks) * active_of(block) +
+                      static_cast<double>(other_blocks) * active_of(other_block) + active_of(head));
 }
 
 std::int64_t Summary::parameters_if_tied() const {
@@ -165,22 +210,25 @@ std::int64_t Summary::feed_forward_parameters() const {
   return parameters_of(block, Names(config).mlp);
 }
 
-double Summary::flops() const {
-  return flops_of(embeddings) + static_cast<double>(blocks) * flops_of(block) + flops_of(head);
+double Summary::flops() const { return flops_of(embeddings) + block_flops() + flops_of(head); }
+
+double Summary::block_flops() const {
+  return static_cast<double>(blocks) * flops_of(block) +
+         static_cast<double>(other_blocks) * flops_of(other_block);
 }
 
 std::string Summary::str() const {
   std::vector<Line> lines{{"layer", "weights", "parameters", "bytes", "FLOPs per token"}};
   for (const SummaryRow& row : embeddings) lines.push_back(line_of(row));
-  for (const SummaryRow& row : block) lines.push_back(line_of(row));
   const Names names(config);
-  lines.push_back(total_line(names.block(0), "", parameters_of(block), flops_of(block)));
-  if (blocks > 1) {
-    lines.push_back(
-        total_line(blocks == 2 ? names.block(1)
-                               : fmt::format("{} to {}", names.block(1), names.block(blocks - 1)),
-                   "as " + names.block(0), (blocks - 1) * parameters_of(block),
-                   static_cast<double>(blocks - 1) * flops_of(block)));
+  add_blocks(block, names.block(0), blocks,
+             other_blocks > 0 ? fmt::format("{} more", blocks - 1)
+             : blocks == 2    ? names.block(1)
+                              : fmt::format("{} to {}", names.block(1), names.block(blocks - 1)),
+             lines);
+  if (other_blocks > 0) {
+    add_blocks(other_block, names.block(first_other), other_blocks,
+               fmt::format("{} more", other_blocks - 1), lines);
   }
   for (const SummaryRow& row : head) lines.push_back(line_of(row));
   lines.push_back(total_line("all", "", parameters(), flops()));
@@ -191,7 +239,12 @@ std::string Summary::str() const {
     text +=
         fmt::format("; {} if the head shared {}'s", grouped(parameters_if_tied()), names.embedding);
   }
-  text += fmt::format("\nin each block {} of the attention, {} of the feed-forward",
+  if (config.moe.exist()) {
+    text += fmt::format("\n{} of them active: a token goes to {} of {} experts",
+                        grouped(active_parameters()), config.moe.top_k, config.moe.experts);
+  }
+  const std::string where = other_blocks > 0 ? names.block(0) : "each block";
+  text += fmt::format("\nin {} {} of the attention, {} of the feed-forward", where,
                       grouped(attention_parameters()), grouped(feed_forward_parameters()));
   return text + fmt::format("\n{:.3g} GFLOPs per token of a forward pass over {} tokens\n",
                             flops() / 1e9, grouped(tokens));

@@ -15,6 +15,7 @@ struct SummaryRow {
   std::vector<Shape> weights;  // shapes of its parameters
   double flops = 0;            // per token of a forward pass, see Summary
   std::string note = {};       // in place of shapes where there are none
+  double active = 1;           // share of the weights that a token meets: top_k of all experts
   std::int64_t parameters() const;
 };
 
@@ -24,15 +25,21 @@ struct SummaryRow {
 // costs three times as much.
 struct Summary {
   DecoderConfig config;
-  std::vector<SummaryRow> embeddings, block, head;  // one of `blocks` equal ones
+  std::vector<SummaryRow> embeddings, block, head;  // block 0, one of `blocks` equal ones
   std::int64_t blocks = 0, tokens = 0;
+  // Of a model in which some blocks have experts and some do not: the first block that has another
+  // feed-forward than block 0, one of `other_blocks`.
+  std::vector<SummaryRow> other_block;
+  std::int64_t other_blocks = 0, first_other = 0;
 
   std::int64_t parameters() const;
+  std::int64_t active_parameters() const;  // that a token meets: less than all with experts
   // The count if the head shares, or shared, the token embedding.
   std::int64_t parameters_if_tied() const;
   std::int64_t attention_parameters() const;     // of one block
-  std::int64_t feed_forward_parameters() const;  // of one block
+  std::int64_t feed_forward_parameters() const;  // of block 0
   double flops() const;
+  double block_flops() const;  // of all blocks together
   // A table by layer, and the totals. Bytes are counted for f32; an MB is 2²⁰ of them.
   std::string str() const;
 };

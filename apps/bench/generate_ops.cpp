@@ -111,7 +111,15 @@ GenerateOps::GenerateOps(const nn::Decoder& model) {
     const nn::MultiHeadAttention& a = block.attn;
     note(kQKV, {&a.c_attn, &a.W_query, &a.W_key, &a.W_value});
     note(kProjection, {&a.c_proj});
-    note(kFeedForward, {&block.mlp.c_fc, &block.mlp.c_gate, &block.mlp.c_proj});
+    const nn::Experts& e = block.experts;
+    for (const nn::FeedForward* dense : {&block.mlp, &e.shared}) {
+      note(kFeedForward, {&dense->c_fc, &dense->c_gate, &dense->c_proj});
+    }
+    for (const nn::ExpertLinear* layer : {&e.c_fc, &e.c_gate, &e.c_proj}) {
+      for (const Weight& weight : layer->weight.quantized) {
+        kinds_[weight.quantized.get()] = kFeedForward;
+      }
+    }
   }
   note(kHead, {&model.lm_head});
 }

@@ -45,6 +45,12 @@ run::ModelSettings settings_of(const Plan& plan, const run::TextData& data) {
   return run::settings_with_template(settings, data.tokenizer, data.chat->chat_template);
 }
 
+// " (1,234 active)", of a model with experts.
+std::string active_text(const nn::DecoderConfig& c) {
+  if (!c.moe.exist()) return "";
+  return fmt::format(" ({} active)", grouped(nn::summary(c).active_parameters()));
+}
+
 }  // namespace
 
 Program::Program(Plan plan, run::RunFolder& folder, run::Text text, run::TextData data)
@@ -122,7 +128,7 @@ run::RunHeader Program::about() const {
                              c.arch == nn::Architecture::gpt2
                                  ? ""
                                  : fmt::format("{}, ", name_of_enum(c.arch)),
-                             counted(params_.total_count(), "parameter"),
+                             counted(params_.total_count(), "parameter") + active_text(c),
                              counted(c.n_layer, "layer"), counted(c.n_head, "head"),
                              counted(c.n_embd, "channel"), counted(c.block_size, "token"),
                              T == c.block_size ? "" : fmt::format(", in training {}", grouped(T))),

@@ -7,7 +7,7 @@ namespace tapegrad::nn {
 
 Tensor distillation_loss(const Decoder& model, const Decoder& teacher, const TokenRows& tokens,
                          const Tensor& targets, const DistillationOptions& options, Rng* dropout,
-                         std::int32_t ignore_index) {
+                         std::int32_t ignore_index, RouterLosses* routers) {
   check(model.config.vocab_size == teacher.config.vocab_size,
         "[distillation] the teacher has {} tokens, the model {}", teacher.config.vocab_size,
         model.config.vocab_size);
@@ -23,9 +23,12 @@ Tensor distillation_loss(const Decoder& model, const Decoder& teacher, const Tok
                          },
                      .weight = options.weight,
                      .temperature = options.temperature};
-  const Tensor normed = model.hidden(tokens, dropout);
-  return linear_distillation(normed, model.lm_head.weight, targets, word, ignore_index,
-                             model.config.logit_softcap);
+  RouterLosses own;
+  if (dropout != nullptr && routers == nullptr) routers = &own;
+  const Tensor normed = model.hidden(tokens, dropout, dropout == nullptr ? nullptr : routers);
+  const Tensor loss = linear_distillation(normed, model.lm_head.weight, targets, word, ignore_index,
+                                          model.config.logit_softcap);
+  return dropout == nullptr ? loss : routers->with(loss);
 }
 
 }  // namespace tapegrad::nn

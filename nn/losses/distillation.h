@@ -11,9 +11,11 @@ struct DistillationOptions {
   double temperature = 2;
 };
 // Decoder::loss() beside a teacher, which reads the same tokens (B, T), drops nothing out, is
-// recorded by no tape, and must live until backward. Error if its vocabulary has another size.
+// recorded by no tape, and must live until backward. Routers' losses are as Decoder::loss() has
+// them. Error if its vocabulary has another size.
 Tensor distillation_loss(const Decoder& model, const Decoder& teacher, const TokenRows& tokens,
                          const Tensor& targets, const DistillationOptions& options,
-                         Rng* dropout = nullptr, std::int32_t ignore_index = -100);
+                         Rng* dropout = nullptr, std::int32_t ignore_index = -100,
+                         RouterLosses* routers = nullptr);
 
 }  // namespace tapegrad::nn

@@ -19,7 +19,7 @@ struct Losses {
 };
 
 // The most numbers that a task may have beside its loss: see Objective.
-inline constexpr std::size_t kMostMetrics = 2;
+inline constexpr std::size_t kMostMetrics = 4;
 
 // Seconds of the parts of a step, over all its batches. `other`: passing over the batches of other
 // processes and waiting for these, statistics, all that is beside the parts.

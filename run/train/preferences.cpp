@@ -11,8 +11,9 @@ namespace tapegrad::run {
 namespace {
 
 // log p of the targets (N).
-Tensor log_probs(const nn::Decoder& model, const PairRows& rows, Rng* dropout) {
-  const Tensor states = model.hidden(rows.inputs, dropout);
+Tensor log_probs(const nn::Decoder& model, const PairRows& rows, Rng* dropout,
+                 nn::RouterLosses* routers = nullptr) {
+  const Tensor states = model.hidden(rows.inputs, dropout, routers);
   const Shape all{states.dim(0) * states.dim(1), states.dim(2)};
   return nn::target_log_probs(model, gather_rows(reshape(states, all), rows.places), rows.targets);
 }
@@ -79,7 +80,8 @@ PairRows pair_rows(const data::Batch& batch) {
 }
 
 PairLoss preference_loss(const nn::Decoder& model, const nn::Decoder* reference,
-                         const PairRows& rows, const PreferenceOptions& options, Rng* dropout) {
+                         const PairRows& rows, const PreferenceOptions& options, Rng* dropout,
+                         nn::RouterLosses* routers) {
   check((reference != nullptr) == options.has_reference(),
         "[preferences] the loss {} has {} reference model", name_of_enum(options.loss),
         options.has_reference() ? "a" : "no");
@@ -88,18 +90,20 @@ PairLoss preference_loss(const nn::Decoder& model, const nn::Decoder* reference,
     const TapePause pause;
     before = log_probs(*reference, rows, nullptr);
   }
-  const Tensor now = log_probs(model, rows, dropout);
+  nn::RouterLosses own;
+  nn::RouterLosses& noted = routers == nullptr ? own : *routers;
+  const Tensor now = log_probs(model, rows, dropout, dropout == nullptr ? nullptr : &noted);
   if (options.loss == PreferenceLoss::orpo) {
     const Tensor means = sums_of_answers(now, rows, rows.shares);
     const Tensor odds = minus_log_sigmoid(chosen_less_rejected(log_odds(means)));
-    return {mean(odds * options.beta - select(means, 1, 0)),
+    return {noted.with(mean(odds * options.beta - select(means, 1, 0))),
             chosen_less_rejected(means) * options.beta};
   }
   const Tensor& weights = options.loss == PreferenceLoss::dpo ? rows.counts : rows.shares;
   // Token by token first: these differences are small numbers, and sums of log-probabilities not.
   const Tensor gained = sums_of_answers(now - before, rows, weights);
   const Tensor margins = chosen_less_rejected(gained) * options.beta;
-  return {mean(minus_log_sigmoid(margins)), margins};
+  return {noted.with(mean(minus_log_sigmoid(margins))), margins};
 }
 
 Margins margins_of(const Tensor& margins) {

@@ -62,9 +62,10 @@ struct PairLoss {
   Tensor value, margins;
 };
 // `reference` is null for a loss that has none; no tape records it, and it drops nothing out.
+// Routers' losses are as nn::Decoder::loss() has them.
 PairLoss preference_loss(const nn::Decoder& model, const nn::Decoder* reference,
                          const PairRows& rows, const PreferenceOptions& options,
-                         Rng* dropout = nullptr);
+                         Rng* dropout = nullptr, nn::RouterLosses* routers = nullptr);
 
 // The report of margins: their mean, and the share of those above 0.
 struct Margins {

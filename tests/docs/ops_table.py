@@ -18,8 +18,8 @@ an `Rng`; numbers are examples. A test runs the expressions and compares (`tests
 `python3 tests/docs/ops_table.py` makes this page of `tests/docs/torch_functions.h`. A name with a dot in front is
 another name of the function, and `F` is `torch.nn.functional`. Shapes, errors and formulas stand in
 [ops.h](../autograd/ops.h), [movement_ops.h](../autograd/ops/movement_ops.h), [attention_ops.h](../autograd/ops/attention_ops.h),
-[loss_ops.h](../autograd/ops/loss_ops.h), [composed_ops.h](../autograd/ops/composed_ops.h), [image_ops.h](../autograd/ops/image_ops.h)
-and [recurrent_ops.h](../autograd/ops/recurrent_ops.h).
+[loss_ops.h](../autograd/ops/loss_ops.h), [composed_ops.h](../autograd/ops/composed_ops.h), [image_ops.h](../autograd/ops/image_ops.h),
+[recurrent_ops.h](../autograd/ops/recurrent_ops.h) and [expert_ops.h](../autograd/ops/expert_ops.h).
 
 ### Dtypes
 

@@ -12,8 +12,9 @@ import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
                           GemmaForCausalLM, GraniteConfig,
-                          GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config,
-                          Phi3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
+                          GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, LlamaConfig, LlamaForCausalLM, MixtralConfig,
+                          MixtralForCausalLM, Olmo2Config, Olmo2ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
+                          Phi3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
                           StableLmForCausalLM)
 
 from golden_hf import VOCABULARY, fine_tuning
@@ -46,6 +47,15 @@ MODELS = {
     "llama_ramp": lambda: LlamaForCausalLM(LlamaConfig(
         **SHAPE, head_dim=16, mlp_bias=True,
         rope_parameters=YARN | {"beta_fast": 1.25, "beta_slow": 0.125, "attention_factor": 0.75, "truncate": False})),
+    "mixtral": lambda: MixtralForCausalLM(MixtralConfig(**SHAPE, num_local_experts=4, num_experts_per_tok=2)),
+    "olmoe": lambda: OlmoeForCausalLM(OlmoeConfig(
+        **SHAPE | {"tie_word_embeddings": False}, num_experts=5, num_experts_per_tok=3)),
+    "qwen3_moe": lambda: Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        **SHAPE | {"num_hidden_layers": 3}, head_dim=6, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
+        moe_intermediate_size=10, mlp_only_layers=[1])),
+    "granitemoe": lambda: GraniteMoeForCausalLM(GraniteMoeConfig(
+        **SHAPE, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=3.0, logits_scaling=2.5,
+        residual_multiplier=0.6, attention_multiplier=0.3)),
     "granite_yarn": lambda: GraniteForCausalLM(GraniteConfig(
         **SHAPE, attention_bias=True, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3,
         rope_parameters=YARN | {"attention_factor": 1.25})),
@@ -62,7 +72,8 @@ def write(name, make):
             p.copy_(torch.randn_like(p) * 0.4 + (plus if p.dim() == 1 else 0))
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                                 experts_implementation="eager").eval()
     ids = torch.randint(0, 400, (1, 12))
     prompt, more = ids[0, :4].tolist(), []
     with torch.no_grad():

@@ -60,11 +60,9 @@ void print_forecast(const Plan& o, const run::StepParts& parts, double batch_tok
 
 std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEstimate& stored,
                                  const run::MemoryEstimate& recomputed) {
-  double blocks = 0;
-  for (const nn::SummaryRow& row : model.block) blocks += row.flops;
-  blocks *= static_cast<double>(model.blocks);
   return fmt::format("{:.0f} MB less at once for {:.0f} % more work",
-                     (stored.total - recomputed.total) / 1e6, 100 * blocks / (3 * model.flops()));
+                     (stored.total - recomputed.total) / 1e6,
+                     100 * model.block_flops() / (3 * model.flops()));
 }
 
 // The groups of the parameters that are trained. Makes no weights.
@@ -118,8 +116,10 @@ run::MemoryEstimate print_needs(const Plan& o, const nn::Summary& model, double 
   if (!o.preset_note.empty()) fmt::print("recipe:    {}\n", o.preset_note);
   const std::string obstacle = export_obstacle(o.model, o.text.preset);
   if (!obstacle.empty()) fmt::print("export:    not {}\n", obstacle);
-  fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
-             3e-9 * model.flops() * tokens);
+  const std::string active =
+      o.model.moe.exist() ? fmt::format(" ({} active)", grouped(model.active_parameters())) : "";
+  fmt::print("model:     {} parameters{}, {:.3g} GFLOP per step\n", grouped(model.parameters()),
+             active, 3e-9 * model.flops() * tokens);
   std::fflush(stdout);
   const auto estimate_with = [&](bool recompute) {
     Plan other = o;

@@ -36,6 +36,45 @@ void GgufFamily::leave_out_biases() {
   std::erase_if(tensors, [&](const GgufTensorName& name) { return is_bias(name.with); });
 }
 
+void HfFamily::take_experts(std::string_view count) {
+  keys.push_back({count, "moe_experts"});
+  for (const std::string_view other : {"num_experts", "num_local_experts"}) {  // of other versions
+    if (other == count) continue;
+    keys.push_back({.key = other, .option = "moe_experts", .direction = FamilyKey::Direction::in});
+  }
+  keys.push_back({"num_experts_per_tok", "moe_top_k"});
+  keys.push_back({"router_aux_loss_coef", "moe_balance_loss"});
+  // No key: it is the width of feed-forward layers, or has a key of its own.
+  keys.push_back({.key = "", .option = "moe_inner", .direction = FamilyKey::Direction::ignored});
+}
+
+std::vector<HfTensorName> expert_names() {
+  return {{"layers.#.mlp.experts.gate_proj.weight", "layers.#.mlp.experts.@.gate_proj.weight"},
+          {"layers.#.mlp.experts.up_proj.weight", "layers.#.mlp.experts.@.up_proj.weight"},
+          {"layers.#.mlp.experts.down_proj.weight", "layers.#.mlp.experts.@.down_proj.weight"}};
+}
+
+void GgufFamily::take_experts() {
+  has_experts = true;
+  for (FamilyKey& key : keys) {
+    if (key.key == "expert_count") key = {.key = key.key, .option = "moe_experts", .needed = true};
+    if (key.key == "expert_used_count") {
+      key = {.key = key.key, .option = "moe_top_k", .needed = true};
+    }
+  }
+  // No key: it is the width of feed-forward layers, or has a key of its own.
+  keys.push_back({.key = "", .option = "moe_inner", .direction = FamilyKey::Direction::ignored});
+  std::erase_if(tensors, [](const GgufTensorName& name) {
+    return name.ours.find(".mlp.") != std::string::npos;
+  });
+  const std::string ours = "layers.#.mlp.", theirs = "blk.#.ffn_";
+  tensors.push_back({ours + "gate.weight", theirs + "gate_inp.weight"});
+  for (const std::string layer : {"gate", "up", "down"}) {
+    tensors.push_back(
+        {ours + "experts." + layer + "_proj.weight", theirs + layer + "_exps.weight"});
+  }
+}
+
 void HfFamily::set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values) {
   for (const auto& [name, value] : values) key(name).absent = value;
 }
@@ -47,7 +86,9 @@ bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
 std::string names_of_families(std::string_view (*name)(const Family&)) {
   std::vector<std::string_view> names;
   for (const Family& family : families()) {
-    if (!name(family).empty()) names.push_back(name(family));
+    const std::string_view own = name(family);
+    const bool is_new = std::find(names.begin(), names.end(), own) == names.end();
+    if (!own.empty() && is_new) names.push_back(own);
   }
   return words_in_a_row(names);
 }

@@ -188,6 +188,7 @@ nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyK
 
 void settle_config(const Family& family, std::string_view file, nn::DecoderConfig& c) {
   if (c.window == 0) c.rope_window_base = 0;  // of blocks that there are not
+  if (!c.moe.exist()) c.moe = {};
   naming(file, [&] { c.validate(); });
   if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
   const nn::DecoderConfig all = c.with_defaults();
@@ -195,6 +196,8 @@ void settle_config(const Family& family, std::string_view file, nn::DecoderConfi
   if (c.bias == nn::DecoderConfig{.arch = c.arch}.with_bias()) c.bias.reset();
   c.window = all.window, c.window_pattern = all.window_pattern;
   c.rope_window_base = all.rope_window_base, c.rope_pattern = all.rope_pattern;
+  c.moe.pattern = all.moe.pattern;
+  if (!all.moe.exist()) c.moe = {};
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
   if (c.rope_channels == c.channels_per_head()) c.rope_channels.reset();
   if (c.attention_scale == usual_attention_scale(c)) c.attention_scale = 0;
@@ -222,7 +225,8 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
   for (const FamilyKey& key : keys) {
     if (key.direction == Direction::in || key.direction == Direction::ignored) continue;
     Value value = key.only;
-    if (key.option == kRotation || key.option == kWindows || key.option == kRotaryBlocks) {
+    if (key.option == kRotation || key.option == kWindows || key.option == kRotaryBlocks ||
+        key.option == kDenseBlocks) {
       value = {};
     } else if (!key.option.empty()) {
       value = *(key.or_null ? given : all).find(key.option);
@@ -253,13 +257,15 @@ nn::DecoderConfig model_with(const Family& family, const nn::DecoderConfig& conf
 }
 
 std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys) {
-  std::set<std::string_view> options = {"vocab_size", "dropout", "ff_dropout", "attn_out_dropout"};
+  std::set<std::string_view> options = {"vocab_size",       "dropout",          "ff_dropout",
+                                        "attn_out_dropout", "moe_balance_loss", "moe_z_loss"};
   options.insert(family.same_tensors.begin(), family.same_tensors.end());
   for (const FamilyKey& key : keys) {
     if (key.direction == Direction::in) continue;  // it cannot be written
     options.insert(key.option);
     if (key.option == kWindows) options.insert({"window", "window_pattern"});
     if (key.option == kRotaryBlocks) options.insert("rope_pattern");
+    if (key.option == kDenseBlocks) options.insert("moe_pattern");
     if (key.option != kRotation) continue;
     if (family.model.rope_window_base != 0) options.insert("rope_window_base");
     if (family.hf.turned_share) options.insert("rope_channels");

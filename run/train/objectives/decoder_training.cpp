@@ -3,13 +3,26 @@
 #include "tapegrad/base/memory/dry_run.h"
 
 namespace tapegrad::run {
+namespace {
+
+constexpr const char *kBalanceLoss = "balance_loss", *kZLoss = "z_loss";
+
+}  // namespace
 
 Rng& DecoderTraining::dropout() {
   return parts_.random.one_generator() ? parts_.batches.rng() : parts_.own_dropout;
 }
 
 Loss DecoderTraining::loss() {
-  return parts_.objective.loss(parts_.models, parts_.batches.next(), &dropout());
+  nn::RouterLosses routers;
+  DecoderModels models = parts_.models;
+  models.routers = &routers;
+  Loss loss = parts_.objective.loss(models, parts_.batches.next(), &dropout());
+  if (!routers.balance.defined()) return loss;
+  const std::size_t at = parts_.objective.metrics().size();
+  loss.metrics.at(at) = routers.balance.item();
+  loss.metrics.at(at + 1) = routers.z.item();
+  return loss;
 }
 
 // What else draws is the dropout of the model, whatever stands in its rows.
@@ -26,7 +39,12 @@ std::vector<std::int64_t> DecoderTraining::counted(std::int64_t batches) const {
   return parts_.batches.counted(batches);
 }
 
-std::vector<std::string> DecoderTraining::metrics() const { return parts_.objective.metrics(); }
+// Beside the objective's own: those of routers, without the factors that they count in the loss.
+std::vector<std::string> DecoderTraining::metrics() const {
+  std::vector<std::string> names = parts_.objective.metrics();
+  if (parts_.models.trained.config.moe.exist()) names.insert(names.end(), {kBalanceLoss, kZLoss});
+  return names;
+}
 
 std::optional<Losses> DecoderTraining::evaluate() {
   return parts_.objective.evaluate(parts_.models,

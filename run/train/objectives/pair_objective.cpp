@@ -58,7 +58,8 @@ class PairObjective final : public DecoderObjective {
 
   Loss loss(const DecoderModels& models, const data::Batch& batch, Rng* dropout) const override {
     const PairRows rows = pair_rows(batch);
-    const PairLoss pairs = of(models)(rows, dropout);
+    const PairLoss pairs =
+        preference_loss(models.trained, models.second, rows, options_, dropout, models.routers);
     Loss loss(pairs.value, rows.inputs.ids.numel());
     const Margins margins = margins_of(pairs.margins);
     loss.metrics = {margins.mean, margins.accuracy};

@@ -31,7 +31,8 @@ class TeacherObjective final : public DecoderObjective {
   Tensor loss_of_rows(const DecoderModels& models, const nn::TokenRows& inputs,
                       const Tensor& targets, Rng* dropout) const override {
     return nn::distillation_loss(models.trained, *models.second, inputs, targets,
-                                 options_.distillation(), dropout);
+                                 options_.distillation(), dropout, data::kIgnoredTarget,
+                                 models.routers);
   }
   // By the data alone.
   std::optional<Losses> evaluate(const DecoderModels& models,

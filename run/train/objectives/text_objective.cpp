@@ -12,7 +12,7 @@ class TextObjective final : public DecoderObjective {
   std::string_view name() const override { return "text"; }
   Tensor loss_of_rows(const DecoderModels& models, const nn::TokenRows& inputs,
                       const Tensor& targets, Rng* dropout) const override {
-    return models.trained.loss(inputs, targets, dropout);
+    return models.trained.loss(inputs, targets, dropout, data::kIgnoredTarget, models.routers);
   }
   std::optional<FinalLoss> evaluate_all(const DecoderModels& models, const TextData& data,
                                         const WindowOptions& windows) const override {

@@ -103,13 +103,13 @@ TEST_CASE(
       "run::check_outside_runs", "run::is_foreign", "run::meaning_of_gguf", "run::open_adapter",
       "run::open_foreign", "run::passed_keys", "run::read_nanogpt_meta", "run::refuse_peft_folder",
       "run::save_adapters_beside",
-      // Conversations, pairs of answers, teachers, JSON, pairs of texts.
+      // Conversations, pairs of answers, teachers, JSON, pairs of texts, experts.
       "data::ChatSet::", "data::ChatTemplate::", "data::counted_targets", "data::is_special",
       "run::about_chat", "run::add_chatml", "run::chat_data_of", "run::make_chat_tokenizer",
       "run::read_chat", "run::settings_with_template", "run::estimate_preferences",
       "run::loss_of_pairs", "run::margins_of", "run::pair_rows", "run::preference_loss",
       "run::check_teacher", "run::teacher_params", "nn::distillation_loss", "kl_div",
-      "run::JsonMasks::", "nn::Transformer", "nn::translate",
+      "run::JsonMasks::", "nn::Transformer", "nn::translate", "nn::Experts::", "nn::RouterLosses::",
       // Several processes, --plan, --eval-only, --interactive, --watch.
       "detail::mpi_carrier", "bench::", "sampling::Evaluated::", "sampling::evaluate_",
       "sampling::LineEditor::", "watch::Server::"};

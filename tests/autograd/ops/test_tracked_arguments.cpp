@@ -26,6 +26,7 @@ using Arguments = std::map<std::string, Names>;  // of functions
 const Names kIntegers = {"ids",
                          "targets",
                          "index",
+                         "ends",
                          "mask",
                          "condition",
                          "key_padding_mask",
@@ -70,6 +71,7 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"nn/generation/kv_cache.h",
      {"append", "next_place", "page_for", "append_tokens", "append_newest"}},
     // Layers, models and losses, which are made of ops.
+    {"nn/layers/experts.h", {"routes_of", "of_experts", "with"}},
     {"nn/layers/torch_attention.h", {"weights", "part", "scores_of"}},
     {"nn/lora/row_adapters.h", {"with_chosen"}},
     {"nn/losses/target_log_probs.h", {"target_log_probs"}},
@@ -87,7 +89,7 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"run/train/objective.h", {"Loss"}},
     // Parameters: their initial values, their gradients, and what optimisers keep.
     {"nn/init.h", {"refill"}},
-    {"nn/params.h", {"redraw"}},
+    {"nn/params.h", {"redraw", "quantized_weight"}},
     {"optim/clip.h",
      {"grad_norm", "square_sums", "measure_clipping", "clip_grad_norm", "clip_grad_value"}},
     {"optim/ema.h", {"EMA"}},

@@ -45,10 +45,17 @@ struct FamilyKey {
   Value (*ours)(const Value& theirs) = nullptr;
   Value (*theirs)(const Value& ours) = nullptr;
 };
-// In place of an option: all options of rotary positions, or of windows, which have no key each; or
-// rope_pattern, as a list of 1 and 0.
+// In place of an option: all options of rotary positions, or of windows, which have no key each;
+// rope_pattern, as a list of 1 and 0; or moe_pattern, as a list of dense blocks.
 inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
-                                  kRotaryBlocks = "rotary blocks";
+                                  kRotaryBlocks = "rotary blocks", kDenseBlocks = "dense blocks";
+
+// A tensor that Hugging Face's files call otherwise than we do. '#' is the number of a block. '@',
+// in their name alone, is the number of an expert: files have a tensor for each, of which ours is
+// the stack.
+struct HfTensorName {
+  std::string_view ours, theirs;
+};
 
 // A family in transformers: config.json, and safetensors with our names behind a prefix.
 struct HfFamily {
@@ -62,6 +69,7 @@ struct HfFamily {
   std::string_view prefix, embedding;             // "model.", "embed_tokens.weight"
   std::vector<std::string_view> transposed = {};  // ends of names of matrices that are (in, out)
   std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
+  std::vector<HfTensorName> names = {};           // without the prefix; others have our names
   Window window = Window::none;
   // The share of a head's channels that turn, where files have no `partial_rotary_factor`. Nothing:
   // all turn, and files with another one are refused.
@@ -74,6 +82,8 @@ struct HfFamily {
   FamilyKey& key(std::string_view name);  // of `keys`, which have it
   // For a key of a part that the family's class never has: a file may say false.
   void never(std::string_view name, FamilyKey::Direction direction = FamilyKey::Direction::in);
+  // Adds the keys of experts, of which one says how many there are.
+  void take_experts(std::string_view count);
   // Sets what the family's class in transformers takes for absent keys.
   void set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values);
 };
@@ -95,6 +105,7 @@ struct GgufFamily {
   std::string_view architecture = {};        // empty: GGUF has none of its own for the family
   std::vector<FamilyKey> keys = {};          // without "llama." before them
   std::vector<GgufTensorName> tensors = {};  // without the head
+  bool has_experts = false;                  // which tells families of one architecture apart
   // Why an option cannot be written, for messages.
   std::vector<std::pair<std::string_view, std::string_view>> reasons = {};
   // Llama 3's scaling of rotary positions may stand in the file, as a tensor.
@@ -106,6 +117,8 @@ struct GgufFamily {
 
   // For architectures with which llama.cpp reads no biases but those of Q, K and V.
   void leave_out_biases();
+  // Experts in each block, in place of the dense feed-forward layers of keys and tensors.
+  void take_experts();
 };
 
 struct Family {
@@ -128,6 +141,9 @@ struct Family {
 // True if a name ends in one of these.
 bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
 
+// The tensors of experts as most families call them.
+std::vector<HfTensorName> expert_names();
+
 // All families, in the order in which messages name them.
 const std::vector<Family>& families();
 // "gpt2, llama and qwen2", of those that have the name.
@@ -149,6 +165,8 @@ std::vector<Family> family_rows();
 Family gpt2_family();
 Family llama_family();
 Family qwen2_family();
+Family qwen3_family();
+Family granite_family();
 Family gemma_family();
 Family gemma3_family();
 

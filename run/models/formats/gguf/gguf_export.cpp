@@ -87,12 +87,14 @@ bool add_settings(GgufKeys& keys, const TextModel& model) {
   return adds_end_row;
 }
 
-// How the file keeps a tensor of the model, as llama.cpp's own tools do: norms, biases and learned
-// positions as f32. Counts the others.
+// How the file keeps a tensor of the model, as llama.cpp's own tools do: norms, biases, routers of
+// experts and learned positions as f32. Counts the others.
 const StoredType& type_of(const GgufName& name, const Shape& shape, const StoredType& type,
                           TypeCounts& counts) {
-  if (shape.rank() != 2 || name.theirs == "position_embd.weight") return stored_type(DType::f32);
-  const StoredType& fits = gguf_row_type(type, shape[1]);
+  const bool is_small = shape.rank() < 2 || name.theirs == "position_embd.weight" ||
+                        name.theirs.ends_with(".ffn_gate_inp.weight");
+  if (is_small) return stored_type(DType::f32);
+  const StoredType& fits = gguf_row_type(type, shape[-1]);
   ++counts[&fits];
   return fits;
 }
@@ -120,6 +122,10 @@ bool is_gguf_type(const StoredType& type) {
 
 void check_gguf_config(const nn::DecoderConfig& config) {
   const Family& family = gguf_family_of(config);
+  const std::string pattern = config.with_defaults().moe.pattern;
+  check(!family.gguf.has_experts || pattern.empty(),
+        "{} cannot express a model with moe_pattern {}: llama.cpp wants experts in all blocks",
+        name_of_format(family), pattern);
   std::set<std::string_view> options = options_of(family, family.gguf.keys);
   if (family.gguf.takes_either_head) options.insert("tied");
   const bool is_llama3 = config.rope_scaling == nn::RopeScalingKind::llama3;

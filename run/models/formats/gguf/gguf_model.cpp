@@ -219,9 +219,13 @@ ForeignModel open_gguf(const fs::path& path) {
   const auto type = gguf_value<std::string>(*file, "general.type", "model");
   check(type == "model", "{}: general.type '{}' is not supported, only model", file->name(), type);
   const auto architecture = gguf_value<std::string>(*file, "general.architecture", "none");
-  const auto family = std::find_if(families().begin(), families().end(), [&](const Family& f) {
-    return f.gguf.architecture == architecture;
+  const bool experts = gguf_value<std::int64_t>(*file, architecture + ".expert_count", 0) > 0;
+  const auto named = [&](const Family& f) { return f.gguf.architecture == architecture; };
+  auto family = std::find_if(families().begin(), families().end(), [&](const Family& f) {
+    return named(f) && f.gguf.has_experts == experts;
   });
+  if (family == families().end())
+    family = std::find_if(families().begin(), families().end(), named);
   check(family != families().end() && !architecture.empty(),
         "{}: general.architecture '{}' is not supported, only {}", file->name(), architecture,
         names_of_families([](const Family& f) { return f.gguf.architecture; }));

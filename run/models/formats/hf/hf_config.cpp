@@ -324,6 +324,28 @@ void set_rotary_blocks(const nn::DecoderConfig& c, Json& json) {
   json["no_rope_layers"] = turned;
 }
 
+// Every decoder_sparse_step-th block has experts, but for those that mlp_only_layers names.
+void read_dense_blocks(const HfConfig& file, nn::DecoderConfig& c) {
+  const auto step = file.get<std::int64_t>("decoder_sparse_step", 1);
+  check(step >= 1 && step <= 4096, "{}: decoder_sparse_step {} must be 1 to 4096", file.path(),
+        step);
+  if (!c.moe.exist()) return;
+  c.moe.pattern.clear();
+  for (int i = 0; i < c.n_layer; ++i) c.moe.pattern += (i + 1) % step == 0 ? 'E' : 'D';
+  for (const auto dense : file.get("mlp_only_layers", std::vector<std::int64_t>())) {
+    if (dense >= 0 && dense < c.n_layer) c.moe.pattern[static_cast<std::size_t>(dense)] = 'D';
+  }
+}
+
+void set_dense_blocks(const nn::DecoderConfig& c, Json& json) {
+  Json dense = Json::array();
+  for (int i = 0; i < c.n_layer; ++i) {
+    if (!c.has_experts(i)) dense.push_back(i);
+  }
+  json["decoder_sparse_step"] = 1;
+  json["mlp_only_layers"] = dense;
+}
+
 const Family& family_in(const HfConfig& file) {
   const auto type = file.need<std::string>("model_type");
   const auto family = std::find_if(families().begin(), families().end(),
@@ -363,6 +385,7 @@ HfModel read_hf_config(const fs::path& folder) {
     read_rotation(file, family.hf, config);
   }
   if (key_of(family.hf.keys, kRotaryBlocks) != nullptr) read_rotary_blocks(file, config);
+  if (key_of(family.hf.keys, kDenseBlocks) != nullptr) read_dense_blocks(file, config);
   read_window(file, family.hf.window, config);
   settle_config(family, file.path(), config);
   return {family, config};
@@ -380,6 +403,8 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
       set_windows(family, config.with_defaults(), json);
     } else if (stands_for(key, kRotaryBlocks)) {
       set_rotary_blocks(config, json);
+    } else if (stands_for(key, kDenseBlocks)) {
+      set_dense_blocks(config, json);
     } else {
       json[std::string(key)] = json_of_value(value);
     }

@@ -8,6 +8,7 @@
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/data/tokenize/hf/internal/hf_export.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_config.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_names.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_weights.h"
 #include "tapegrad/run/models/formats/internal/foreign_parts.h"
 
@@ -26,6 +27,7 @@ class HfSource : public TensorSource {
     for (const auto& file : open_hf_weights(folder)) {
       for (const auto& [stored, entry] : file->entries()) add(file, stored, entry);
     }
+    for (const auto& [name, parts] : experts_) add_stack(name, parts);
     if (model.config.tied && entries_.count(std::string(kHead)) != 0 && head_is_embedding()) {
       entries_.erase(std::string(kHead));
     }
@@ -46,6 +48,13 @@ class HfSource : public TensorSource {
     if (name.starts_with(family_.prefix)) name.erase(0, family_.prefix.size());
     if (ends_in(name, family_.left_out)) return;
     check_is_float(*file, stored);
+    const HfPlace place = place_of(family_, name);
+    name = place.ours;
+    if (place.expert) {
+      check(experts_[name].emplace(*place.expert, Place{file, stored}).second,
+            "{}: '{}' is there twice", file->name(), stored);
+      return;
+    }
     if (ends_in(name, family_.transposed)) {
       check(entry.shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file->name(), stored,
             entry.shape);
@@ -56,12 +65,37 @@ class HfSource : public TensorSource {
     entries_.emplace(name, entry);
   }
 
+  // The tensors of all experts become one.
+  void add_stack(const std::string& name, const std::map<std::int64_t, Place>& parts) {
+    const Entry& first = entry_of(parts.begin()->second);
+    std::int64_t next = 0;
+    for (const auto& [expert, place] : parts) {
+      check(expert == next, "{}: '{}' is there, and nothing of expert {}", name_, place.stored,
+            next);
+      ++next;
+      const Entry& entry = entry_of(place);
+      check(entry.type == first.type && entry.shape == first.shape,
+            "{}: '{}' and '{}' have different types or shapes", name_, parts.begin()->second.stored,
+            place.stored);
+    }
+    check(entries_.count(name) == 0, "{}: '{}' is there twice", name_, name);
+    entries_.emplace(name, Entry{first.type, first.dtype, first.shape.inserted(0, next)});
+  }
+  static const Entry& entry_of(const Place& place) { return place.file->at(place.stored); }
+
   // Files of tied models may have the head, too. One that differs from the embedding is used.
   bool head_is_embedding() const {
     return stored(std::string(kHead)).same_bytes(stored(std::string(family_.embedding)));
   }
 
   StoredTensor open(const std::string& tensor, const Entry&) const override {
+    if (const auto stack = experts_.find(tensor); stack != experts_.end()) {
+      std::vector<StoredTensor> parts;
+      for (const auto& [expert, place] : stack->second) {
+        parts.push_back(place.file->stored(place.stored));
+      }
+      return StoredTensor::stack(std::move(parts), fmt::format("{}: tensor '{}'", name_, tensor));
+    }
     const Place& place = places_.at(tensor);
     const StoredTensor stored = place.file->stored(place.stored);
     return ends_in(tensor, family_.transposed) ? stored.transposed() : stored;
@@ -72,6 +106,7 @@ class HfSource : public TensorSource {
   Entries entries_;
   Metadata metadata_;
   std::map<std::string, Place> places_;
+  std::map<std::string, std::map<std::int64_t, Place>> experts_;  // of each stack, by number
 };
 
 // The tokenizer of a model with so many rows. Added tokens that it has no row for are text to it,

@@ -5,6 +5,7 @@
 #include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_config.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_names.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_texts.h"
 #include "tapegrad/run/models/formats/internal/foreign_parts.h"
 
@@ -15,7 +16,8 @@ namespace fs = std::filesystem;
 
 // A model's tensors as the files have them.
 std::vector<TensorToMake> tensors_of(const Family& family, const TextModel& model) {
-  std::vector<TensorToMake> tensors = family.tensors(model.params, model.gpt.config);
+  std::vector<TensorToMake> tensors =
+      with_hf_names(family.hf, family.tensors(model.params, model.gpt.config));
   for (TensorToMake& t : tensors) {
     if (ends_in(t.name, family.hf.transposed)) {
       t.shape = {t.shape[1], t.shape[0]};

@@ -185,6 +185,7 @@ void DecoderGraph::head(const OnnxValue& state) {
 }  // namespace
 
 void check_onnx_config(const nn::DecoderConfig& config) {
+  check(!config.with_defaults().moe.exist(), "ONNX export does not know mixtures of experts");
   check(config.ngrams == 1,
         "ONNX export does not know ngrams {}: the graph would need the tokens before its input",
         config.ngrams);

@@ -19,9 +19,11 @@
 namespace tapegrad::run {
 
 // The model that is trained, and the one beside it, a reference or a teacher. Null: there is none.
+// A loss notes in `routers` those of the trained model's routers.
 struct DecoderModels {
   const nn::Decoder& trained;
   const nn::Decoder* second = nullptr;
+  nn::RouterLosses* routers = nullptr;
 };
 
 // The first batches of each part of the data: see estimate_losses().

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/autograd/formats/safetensors.h"
+#include "tapegrad/run/models/families/internal/family.h"
+
+namespace tapegrad::run {
+
+// The tensor of ours that a tensor of a file is, or the part of it that one expert has. Their name
+// is without the prefix.
+struct HfPlace {
+  std::string ours;
+  std::optional<std::int64_t> expert = {};
+};
+HfPlace place_of(const HfFamily& family, const std::string& theirs);
+
+// A model's tensors as files have them, without the prefix.
+std::vector<TensorToMake> with_hf_names(const HfFamily& family, std::vector<TensorToMake> tensors);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tapegrad/autograd/ops/expert_ops.h"
+#include "tapegrad/autograd/quantized/quantized_matrix.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/nn/layers/experts.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+nn::FeedForwardConfig expert_config(bool gated = true) {
+  return {.hidden = 6, .bias = !gated, .gated = gated, .activation = nn::Activation::silu};
+}
+
+nn::Experts make_mixture(const nn::Params& p, const nn::ExpertsConfig& options,
+                         const nn::FeedForwardConfig& expert = expert_config()) {
+  return {p, 4, options, expert, {}};
+}
+
+nn::DecoderConfig mixture_config() {
+  nn::DecoderConfig c = tiny_config();
+  c.arch = nn::Architecture::llama;
+  c.moe.experts = 4;
+  return c;
+}
+
+// The layer by its definition, one token after another.
+Tensor by_token(const nn::Experts& layer, const Tensor& x) {
+  const Tensor scores = softmax(layer.router(x), -1);
+  std::vector<Tensor> rows;
+  for (std::int64_t i = 0; i < x.dim(0); ++i) {
+    const Tensor row = slice(x, 0, i, i + 1);
+    const SortResult best = topk(select(scores, 0, i), layer.options.top_k);
+    Tensor y = Tensor::zeros({1, x.dim(1)}, x.dtype());
+    for (std::int64_t k = 0; k < layer.options.top_k; ++k) {
+      const std::int64_t e = best.indices.values<std::int32_t>()[static_cast<std::size_t>(k)];
+      const auto of = [&](const nn::ExpertLinear& linears, const Tensor& in) {
+        const Tensor bias = linears.bias.defined() ? select(linears.bias, 0, e) : Tensor();
+        return linear(in, select(linears.weight.tensor, 0, e), bias);
+      };
+      Tensor inner = of(layer.c_fc, row);
+      inner = layer.config.gated ? silu(of(layer.c_gate, row)) * inner : silu(inner);
+      y = y + of(layer.c_proj, inner) * select(best.values, 0, k);
+    }
+    rows.push_back(layer.options.normalize ? y / sum(best.values) : y);
+  }
+  return concat(rows, 0) * layer.options.scale;
+}
+
+}  // namespace
+
+TEST_CASE("a mixture of experts sums the outputs of the best, by their scores", "[experts]") {
+  for (const bool gated : {true, false}) {
+    for (const std::int64_t top_k : {1, 2, 5}) {
+      for (const bool normalize : {true, false}) {
+        Rng rng(7);
+        const nn::Params p(rng, DType::f64);
+        const nn::Experts layer =
+            make_mixture(p, {.experts = 5, .top_k = top_k, .normalize = normalize, .scale = 1.5},
+                         expert_config(gated));
+        const Tensor x = Tensor::randn({9, 4}, rng, DType::f64);
+        CHECK(difference(layer(x), by_token(layer, x), 1e-12, 1e-12) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("a bias of selection chooses experts and leaves their scores", "[experts]") {
+  Rng rng(3);
+  const nn::Params p(rng);
+  nn::Experts layer = make_mixture(p, {.experts = 3,
+                                       .top_k = 1,
+                                       .scores = nn::RouterScores::sigmoid,
+                                       .normalize = false,
+                                       .selection_bias = true});
+  const Tensor logits = Tensor::from<float>({2, 1, 0, 0, 1, 2}, {2, 3});
+  CHECK(layer.routes_of(logits).experts.values<std::int32_t>()[0] == 0);
+  layer.selection_bias = Tensor::from<float>({0, 0, 9}, {3});
+  const nn::Routes routes = layer.routes_of(logits);
+  CHECK(std::ranges::all_of(routes.experts.values<std::int32_t>(), [](auto e) { return e == 2; }));
+  const Tensor scores = sigmoid(Tensor::from<float>({0, 2}, {2, 1}));
+  CHECK(difference(routes.weights, scores, 0, 0) == "");
+}
+
+TEST_CASE("experts for all tokens are added, by a gate if there is one", "[experts]") {
+  for (const bool gate : {false, true}) {
+    Rng rng(5);
+    const nn::Params p(rng);
+    nn::Experts layer = make_mixture(p, {.experts = 2, .shared_inner = 3, .shared_gate = gate});
+    const Tensor x = Tensor::randn({7, 4}, rng);
+    const Tensor whole = layer(x), shared = layer.shared(x);
+    const Tensor added = gate ? shared * sigmoid(layer.shared_gate(x)) : shared;
+    layer.shared = {};
+    CHECK(difference(whole, layer(x) + added, 1e-6, 1e-6) == "");
+  }
+}
+
+TEST_CASE("a token gets the bits that it gets alone, however many threads there are", "[experts]") {
+  Rng rng(5);
+  const nn::Params p(rng);
+  const nn::Experts layer{p,
+                          64,
+                          {.experts = 6, .top_k = 3, .shared_inner = 40},
+                          {.hidden = 96, .bias = false, .gated = true},
+                          {}};
+  const Tensor x = Tensor::randn({23, 64}, rng);
+  const BatchInvariant apart;
+  const Tensor together = layer(x);
+  std::vector<Tensor> alone;
+  for (std::int64_t i = 0; i < 23; ++i) alone.push_back(layer(slice(x, 0, i, i + 1)));
+  CHECK(difference(together, concat(alone, 0), 0, 0) == "");
+  const int threads = num_threads();
+  set_num_threads(1);
+  const Tensor one = layer(x);
+  set_num_threads(threads);
+  CHECK(difference(one, together, 0, 0) == "");
+}
+
+TEST_CASE("quantised experts compute what their matrices say", "[experts]") {
+  Rng rng(5);
+  const nn::Params p(rng);
+  const nn::ExpertsConfig options{.experts = 3, .shared_inner = 32};
+  const nn::FeedForwardConfig expert{.hidden = 32, .bias = false, .gated = true};
+  const nn::Experts exact(p, 32, options, expert, {});
+  std::map<std::string, Tensor> tensors(p.tensors().begin(), p.tensors().end());
+  const nn::Params short_ones(memory_source(tensors, "memory"));
+  short_ones.quantize(&stored_type("q8_0"));
+  const nn::Experts layer(short_ones, 32, options, expert, {});
+  short_ones.check_all_used();
+  CHECK(layer.c_fc.weight.quantized.size() == 3);
+  CHECK(layer.router.weight.defined());
+  CHECK(short_ones.total_count() == p.total_count());
+  const Tensor x = Tensor::randn({2, 3, 32}, rng);
+  CHECK(difference(layer(x), exact(x), 0, 0.02) == "");
+}
+
+TEST_CASE("routers' losses are those of Switch Transformers and ST-MoE", "[experts]") {
+  Rng rng(5);
+  const nn::Params p(rng, DType::f64);
+  const nn::ExpertsConfig options{.experts = 4, .top_k = 2, .balance_loss = 3, .z_loss = 2};
+  const nn::Experts layer = make_mixture(p, options);
+  const Tensor x = Tensor::randn({10, 4}, rng, DType::f64);
+  nn::RouterLosses losses;
+  layer(x, nullptr, &losses);
+  losses.sum_up(options);
+  const Tensor logits = layer.router(x), probabilities = softmax(logits);
+  const Tensor chosen = topk(probabilities, 2).indices;
+  const Tensor shares = mean(sum(one_hot(chosen, 4, DType::f64), {1}), {0});
+  const Tensor balance = sum(shares * mean(probabilities, {0})) * 4;
+  const Tensor lse = log_sum_exp(logits);
+  CHECK(difference(losses.balance, balance, 1e-12, 1e-12) == "");
+  CHECK(difference(losses.z, mean(lse * lse), 1e-12, 1e-12) == "");
+  CHECK(difference(losses.added, balance * 3 + losses.z * 2, 1e-12, 1e-12) == "");
+}
+
+TEST_CASE("a training loss has routers' losses, an evaluation not, also with recomputation",
+          "[experts]") {
+  nn::DecoderConfig c = mixture_config();
+  c.moe.pattern = "DE";
+  c.n_layer = 4;
+  Rng rng(2);
+  const nn::Params p(rng);
+  nn::Decoder model(p, c);
+  CHECK((model.h[0].mlp.exists() && !model.h[0].experts.exists()));
+  CHECK((!model.h[3].mlp.exists() && model.h[3].experts.exists()));
+  const Tensor ids = Tensor::from<std::int32_t>({1, 2, 3, 4, 5, 6}, {1, 6});
+  const auto trained = [&](nn::RouterLosses* routers) {
+    Rng dropout(1);
+    return model.loss(ids, ids, &dropout, -100, routers);
+  };
+  nn::RouterLosses routers;
+  const Tensor loss = trained(&routers);
+  CHECK(routers.blocks.size() == 2);
+  CHECK(difference(loss, model.loss(ids, ids) + routers.balance * 0.01, 1e-6, 1e-6) == "");
+  model.recompute = true;
+  CHECK(difference(trained(nullptr), loss, 0, 0) == "");
+}
+
+TEST_CASE("options of experts mean nothing without experts, and are refused by name", "[experts]") {
+  const auto complaint = [](const std::function<void(nn::ExpertsConfig&)>& change) {
+    nn::DecoderConfig c = mixture_config();
+    change(c.moe);
+    try {
+      c.validate();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(complaint([](auto&) {}).empty());
+  CHECK(complaint([](auto& o) { o.experts = 0, o.top_k = 3; }) == "moe_top_k needs moe_experts");
+  CHECK(complaint([](auto& o) { o.experts = 0, o.z_loss = 1; }) == "moe_z_loss needs moe_experts");
+  CHECK(complaint([](auto& o) { o.shared_gate = true; }) ==
+        "moe_shared_gate needs moe_shared_inner");
+  CHECK(complaint([](auto& o) { o.top_k = 5; }) == "moe_top_k 5 is more than moe_experts 4");
+  CHECK_THAT(complaint([](auto& o) { o.pattern = "EX"; }), ContainsSubstring("moe_pattern 'EX'"));
+}
+
+TEST_CASE("the summary tells all parameters from those that a token meets", "[experts]") {
+  for (const std::string pattern : {"", "DE", "EED"}) {
+    nn::DecoderConfig c = mixture_config();
+    c.n_layer = 5, c.moe.pattern = pattern, c.moe.inner = 10, c.moe.shared_inner = 7;
+    Rng rng(1);
+    const nn::Params params(rng);
+    const nn::Decoder model(params, c);
+    std::int64_t active = 0;
+    for (const auto& [name, t] : params.parameters()) {
+      active += t.rank() == 3 ? t.numel() / 2 : t.numel();
+    }
+    const nn::Summary s = nn::summary(c);
+    INFO(pattern << "\n" << s.str());
+    CHECK(s.parameters() == params.count());
+    CHECK(s.active_parameters() == active);
+    CHECK_THAT(s.str(), ContainsSubstring("a token goes to 2 of 4 experts"));
+  }
+}
+
+TEST_CASE("grouped products refuse what does not fit", "[experts]") {
+  const Tensor x = Tensor::zeros({3, 2}), w = Tensor::zeros({2, 4, 2});
+  const auto refused = [&](const std::vector<std::int32_t>& ends, const std::string& why) {
+    CHECK_THROWS_WITH(grouped_linear(x, w, Tensor::from(ends, {std::ssize(ends)})),
+                      ContainsSubstring(why));
+  };
+  refused({2, 1},
+          "[grouped_linear] ends must rise from 0 or more to 3, the rows of x: 1 follows 2");
+  refused({1, 4}, "4 follows 1");
+  refused({1, 2}, "the last end must be 3, the rows of x, not 2");
+  refused({3}, "ends (1) do not fit weight (2, 4, 2)");
+  CHECK_THROWS_WITH(grouped_linear(Tensor::zeros({3, 3}), w, x), ContainsSubstring("does not fit"));
+}
