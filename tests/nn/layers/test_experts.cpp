@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -123,6 +124,36 @@ TEST_CASE("a token gets the bits that it gets alone, however many threads there 
   const Tensor one = layer(x);
   set_num_threads(threads);
   CHECK(difference(one, together, 0, 0) == "");
+}
+
+TEST_CASE("a text of a model with experts has the bits that it has alone", "[experts]") {
+  for (const char* type : {"", "q8_0"}) {
+    nn::DecoderConfig c = mixture_config();
+    c.n_embd = 64, c.n_head = 2, c.moe.inner = 96, c.moe.experts = 5, c.moe.top_k = 3;
+    Rng rng(4);
+    const nn::Params exact(rng), packed(rng);
+    if (*type != 0) packed.quantize(&stored_type(type));
+    const nn::Decoder model(*type == 0 ? exact : packed, c);
+    CHECK(model.all_quantized() == (*type != 0));
+    constexpr std::int32_t kTexts = 7;
+    std::deque<nn::KVCache> alone, together;
+    std::vector<nn::KVCache*> caches;
+    std::vector<std::int32_t> next;
+    for (std::int32_t i = 0; i < kTexts; ++i) {
+      const Tensor prompt = Tensor::from<std::int32_t>({i, 2, i + 1}, {1, 3});
+      for (auto* all : {&alone, &together}) all->emplace_back(6);
+      for (auto* all : {&alone, &together})
+        model.states(prompt, (*all)[static_cast<std::size_t>(i)]);
+      caches.push_back(&together[static_cast<std::size_t>(i)]);
+      next.push_back(i);
+    }
+    const Tensor all = model.last_logits(Tensor::from(next, {kTexts, 1}), caches);
+    for (std::int32_t i = 0; i < kTexts; ++i) {
+      const Tensor own = model.last_logits(Tensor::from<std::int32_t>({i}, {1, 1}),
+                                           alone[static_cast<std::size_t>(i)]);
+      CHECK(difference(own, slice(all, 0, i, i + 1), 0, 0) == "");
+    }
+  }
 }
 
 TEST_CASE("quantised experts compute what their matrices say", "[experts]") {
