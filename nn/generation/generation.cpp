@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/nn/decoder_names.h"
 
 namespace tapegrad::nn {
@@ -15,6 +16,14 @@ void check_prompt(const Tokens& prompt, std::int64_t vocab_size) {
     check(token >= 0 && token < vocab_size, "the prompt's token {} is not one of the model's {}",
           token, vocab_size);
   }
+}
+
+// True for the matrices of as many experts as a token does not go to, by the number behind a name.
+bool is_spare_expert(const DecoderConfig& c, const std::string& name) {
+  const std::string experts = fmt::format(".{}.", decoder_names(c).in_experts.experts);
+  if (name.find(experts) == std::string::npos) return false;
+  const auto number = number_of<std::int64_t>(name.substr(name.rfind('.') + 1));
+  return number && *number >= c.moe.top_k;
 }
 
 void check_adapter(const GenerateOptions& options, std::int64_t adapters) {
@@ -56,6 +65,7 @@ std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const
   const std::string ngrams = std::string(decoder_names(model.config).ngrams) + ".";
   for (const auto& [name, matrix] : params.quantized_matrices()) {
     const bool looked_up = !model.config.tied && matrix == model.wte.weight.quantized;
+    if (is_spare_expert(model.config, name)) continue;
     if (!looked_up && name.rfind(ngrams, 0) != 0) memory.push_back(matrix->memory());
   }
   return memory;

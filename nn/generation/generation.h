@@ -45,7 +45,8 @@ struct GenerationCost {
   GenerationCost& operator+=(const GenerationCost& more);
 };
 // The quantised matrices that a pass reads: all but an embedding, of which it reads rows, unless it
-// is the head, too. None of a model that is not quantised.
+// is the head, too; and of experts as many as a token goes to. None of a model that is not
+// quantised.
 std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params);
 std::uint64_t bytes_of(const std::vector<std::span<const std::byte>>& memory);
 // How keys and values are best stored where nobody says how: as f16 beside quantised weights that

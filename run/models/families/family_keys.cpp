@@ -49,6 +49,9 @@ std::string shown(const Value& value) {
       [](const auto& v) -> std::string {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, std::monostate>) return "unset";
+        if constexpr (std::is_same_v<T, std::string>) {
+          if (v.empty()) return "none";
+        }
         if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
           return fmt::format("{}", v);
         }
