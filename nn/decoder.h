@@ -88,9 +88,13 @@ struct Decoder {
   // what the block before it gave.
   std::vector<Tensor> residual_stream(const Tensor& embedded) const;
   // Tokens (B, T) → the normed output of the last block (B, T, C), by logit_scale larger: what the
-  // head needs. Error if T > block_size. With `routers`, experts note there what their routers did,
-  // and it is summed up.
-  Tensor hidden(const TokenRows& tokens, Rng* rng = nullptr, RouterLosses* routers = nullptr) const;
+  // head needs. Error if T > block_size.
+  Tensor hidden(const TokenRows& tokens, Rng* rng = nullptr) const {
+    return hidden(tokens, rng, nullptr);
+  }
+  // The same; unless `routers` is null, experts note there what their routers did, and it is summed
+  // up.
+  Tensor hidden(const TokenRows& tokens, Rng* rng, RouterLosses* routers) const;
   // The same for ids that follow those in caches: see states().
   Tensor hidden(const Tensor& ids, std::span<KVCache* const> caches) const {
     return normed(states(ids, caches));
@@ -103,9 +107,14 @@ struct Decoder {
   }
   // Mean cross entropy of targets (B, T), of which those that are ignore_index do not count. The
   // logits of all positions, by far the largest tensor of a small model, never exist. With an Rng,
-  // for training, routers' losses are added, and noted in `routers` if it is given.
+  // for training, routers' losses are added.
   Tensor loss(const TokenRows& tokens, const Tensor& targets, Rng* rng = nullptr,
-              std::int32_t ignore_index = -100, RouterLosses* routers = nullptr) const;
+              std::int32_t ignore_index = -100) const {
+    return loss(tokens, targets, rng, ignore_index, nullptr);
+  }
+  // The same; unless `routers` is null, those losses are noted there, too.
+  Tensor loss(const TokenRows& tokens, const Tensor& targets, Rng* rng, std::int32_t ignore_index,
+              RouterLosses* routers) const;
   // The same of what hidden() gives.
   Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
   // Logits of the last position only: (B, V).
