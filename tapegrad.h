@@ -11,6 +11,7 @@
 #include "tapegrad/arrays/idx.h"
 #include "tapegrad/arrays/npy.h"
 #include "tapegrad/autograd/check/gradcheck.h"
+#include "tapegrad/autograd/derivatives.h"
 #include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/composed_ops.h"

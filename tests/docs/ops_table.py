@@ -14,12 +14,13 @@ gradients. The list was collected by hand from PyTorch's introductory tutorials 
 learning; functions of devices, files, sparse and quantised tensors are none of it.
 
 In the expressions, `x`, `y`, `a` and `b` are tensors, `w` and `bias` weights, `ids` an i32 tensor, `mask` a u8 tensor and `rng`
-an `Rng`; numbers are examples. A test runs the expressions and compares (`tests/docs/test_ops_values.cpp`);
+an `Rng`, `f` a function of a tensor, `loss` one of an example's number; numbers are examples. A test runs the expressions and compares (`tests/docs/test_ops_values.cpp`);
 `python3 tests/docs/ops_table.py` makes this page of `tests/docs/torch_functions.h`. A name with a dot in front is
 another name of the function, and `F` is `torch.nn.functional`. Shapes, errors and formulas stand in
 [ops.h](../autograd/ops.h), [movement_ops.h](../autograd/ops/movement_ops.h), [attention_ops.h](../autograd/ops/attention_ops.h),
 [loss_ops.h](../autograd/ops/loss_ops.h), [composed_ops.h](../autograd/ops/composed_ops.h), [image_ops.h](../autograd/ops/image_ops.h),
-[recurrent_ops.h](../autograd/ops/recurrent_ops.h) and [expert_ops.h](../autograd/ops/expert_ops.h).
+[recurrent_ops.h](../autograd/ops/recurrent_ops.h) and [expert_ops.h](../autograd/ops/expert_ops.h); derivatives of functions in
+[derivatives.h](../autograd/derivatives.h).
 
 ### Dtypes
 

@@ -1,11 +1,13 @@
 #include <cfloat>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "tapegrad/arrays/npy.h"
+#include "tapegrad/autograd/derivatives.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/autograd/ops/image_ops.h"
@@ -27,6 +29,8 @@ extern Rng rng;
 extern Tape tape;
 extern const NamedTensors parameters;
 extern const CheckpointFunction block;
+extern const TensorFunction f;
+extern const std::function<Tensor(std::int64_t)> loss;
 
 template <class T>
 struct Type {

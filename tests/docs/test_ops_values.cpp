@@ -1,5 +1,6 @@
 #include <cfloat>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "tapegrad/arrays/npy.h"
+#include "tapegrad/autograd/derivatives.h"
 #include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
@@ -30,6 +32,10 @@ struct Names {
   Rng rng = Rng(1729);
   NamedTensors parameters;
   CheckpointFunction block = [](Inputs in, Rng*) { return in[0] * 1.0; };
+  TensorFunction f = [](const Tensor& t) { return sum(t * t); };
+  std::function<Tensor(std::int64_t)> loss = [this](std::int64_t i) {
+    return sum(w) * static_cast<double>(i);
+  };
   std::map<std::string, Tensor*> tensors = {{"x", &x},       {"y", &y},    {"a", &a},
                                             {"b", &b},       {"w", &w},    {"bias", &bias},
                                             {"mask", &mask}, {"ids", &ids}};
@@ -82,6 +88,8 @@ using Row = std::vector<Tensor> (*)(Names& names, Tape& tape);
      [[maybe_unused]] Rng& rng = names.rng;                                                  \
      [[maybe_unused]] const NamedTensors& parameters = names.parameters;                     \
      [[maybe_unused]] const CheckpointFunction& block = names.block;                         \
+     [[maybe_unused]] const TensorFunction& f = names.f;                                     \
+     [[maybe_unused]] const auto& loss = names.loss;                                         \
      return (__VA_ARGS__), Collected();                                                      \
    }},
 #define NEAR(torch, difference, ...) HERE(torch, __VA_ARGS__)
@@ -274,10 +282,16 @@ const std::set<std::string> kWithoutCase = {"F.adaptive_max_pool1d",
                                             "nn.init.xavier_uniform_",
                                             "nn.utils.clip_grad_norm_",
                                             "nn.utils.clip_grad_value_",
+                                            "torch.autograd.functional.hessian",
+                                            "torch.autograd.functional.hvp",
+                                            "torch.autograd.functional.jacobian",
+                                            "torch.autograd.functional.jvp",
+                                            "torch.autograd.functional.vjp",
                                             "torch.bernoulli",
                                             "torch.empty",
                                             "torch.empty_like",
                                             "torch.from_numpy",
+                                            "torch.func.vmap of torch.func.grad",
                                             "torch.manual_seed",
                                             "torch.randint"};
 
