@@ -72,6 +72,13 @@ void add_losses(Cases& cases) {
        }},
       {"cross_entropy(smoothing, none)", {{5}}, normal,
        [](In x) { return cross_entropy(x[0], ids({3}, {}), {.label_smoothing = 0.1, .reduction = Reduction::none}); }},
+      {"cross_entropy of probabilities", {{4, 5}, {4, 5}}, normal,
+       [](In x) { return cross_entropy(x[0], softmax(x[1])); }},
+      {"cross_entropy of probabilities(weight, smoothing, sum)", {{2, 2, 3}, {2, 2, 3}}, normal,
+       [](In x) {
+         return cross_entropy(x[0], x[1], {.weight = Tensor::from({0.5, 2.0, 1.0}, {3}), .label_smoothing = 0.2,
+                                           .reduction = Reduction::sum});
+       }},
       {"linear_cross_entropy", {{4, 3}, {5, 3}}, normal,
        [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4, 2, 2})); }},
       {"linear_cross_entropy(ignore)", {{2, 2, 3}, {5, 3}}, normal,

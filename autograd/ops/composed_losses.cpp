@@ -52,10 +52,7 @@ struct WeightedTargets {
 // `weight` (V) may be undefined, which means ones.
 WeightedTargets weighted_targets(std::string_view op, const Tensor& targets, std::int64_t classes,
                                  const Tensor& weight, std::int32_t ignore_index) {
-  check_untracked(op, "weight", weight);
-  check(!weight.defined() || weight.shape() == Shape{classes},
-        "[{}] weight {} does not fit {} classes", op, weight.defined() ? weight.shape() : Shape(),
-        classes);
+  check_class_weight(op, weight, classes);
   const Targets known = checked_targets(op, targets, classes, ignore_index);
   std::vector<std::int32_t> ids;
   std::vector<std::uint8_t> ignored;
@@ -122,6 +119,12 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
   const double smoothing = options.label_smoothing;
   check_numbers("cross_entropy", {{"label_smoothing", smoothing, from_to(0, 1)}});
   const Tensor& weight = options.weight;
+  if (is_float(targets.dtype())) {
+    check(options.ignore_index < 0, "[cross_entropy] probabilities have no class {} to ignore",
+          options.ignore_index);
+    return reduced_loss("cross_entropy", probability_losses(logits, targets, weight, smoothing),
+                        options.reduction);
+  }
   if (!weight.defined() && smoothing == 0 && options.reduction == Reduction::mean) {
     return cross_entropy(logits, targets, options.ignore_index);
   }

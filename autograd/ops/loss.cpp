@@ -6,6 +6,7 @@
 #include "tapegrad/autograd/kernels/internal/loss_rows.h"
 #include "tapegrad/autograd/ops/internal/fused.h"
 #include "tapegrad/autograd/ops/internal/ids.h"
+#include "tapegrad/autograd/tensor/tracked.h"
 
 namespace tapegrad {
 namespace {
@@ -99,6 +100,28 @@ Targets checked_targets(std::string_view op, const Tensor& given, std::int64_t c
   return result;
 }
 
+void check_class_weight(std::string_view op, const Tensor& weight, std::int64_t classes) {
+  check_untracked(op, "weight", weight);
+  check(!weight.defined() || weight.shape() == Shape{classes},
+        "[{}] weight {} does not fit {} classes", op, weight.defined() ? weight.shape() : Shape(),
+        classes);
+}
+
+Tensor probability_losses(const Tensor& logits, const Tensor& q, const Tensor& weight,
+                          double smoothing) {
+  const std::string_view op = "cross_entropy";
+  check(logits.rank() >= 1 && q.shape() == logits.shape() && q.dtype() == logits.dtype(),
+        "[{}] targets that are floats are probabilities like the logits: {} {}, not {} {}", op,
+        logits.shape(), name_of(logits.dtype()), q.shape(), name_of(q.dtype()));
+  const std::int64_t classes = logits.dim(-1);
+  check(classes > 0, "[{}] there are no classes", op);
+  check_class_weight(op, weight, classes);
+  const Tensor smoothed =
+      smoothing > 0 ? q * (1 - smoothing) + smoothing / static_cast<double>(classes) : q;
+  const Tensor losses = smoothed * log_softmax(logits);
+  return -sum(weight.defined() ? losses * weight.to(losses.dtype()) : losses, {-1});
+}
+
 Tensor target_log_probs_of(const Tensor& logits, const Targets& targets) {
   Tensor ignored = Tensor::zeros(targets.ids.shape(), DType::u8);
   std::vector<std::int32_t> known;
@@ -130,6 +153,7 @@ Tensor distillation_of_logits(const Tensor& logits, const Targets& targets,
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index) {
+  if (is_float(targets.dtype())) return mean(probability_losses(logits, targets));
   check(logits.rank() >= 1 && targets.shape() == logits.shape().without(-1),
         "[cross_entropy] targets {} do not fit logits {}", targets.shape(), logits.shape());
   const Targets t = checked_targets("cross_entropy", targets, logits.dim(-1), ignore_index);

@@ -11,7 +11,7 @@ namespace tapegrad {
 
 // Mean of −log softmax(logits)[target] over the targets that are not ignore_index; NaN if all are.
 // logits (…, V), targets (…) i32 or i64. Error on a target outside [0, V) with the target and
-// its position.
+// its position. Floats as targets are probabilities: see the one with CrossEntropyOptions.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index = -100);
 // cross_entropy(linear(x, weight), targets) without the logits: kLossChunk rows at a time are made,
 // turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32 or i64. The
@@ -36,10 +36,10 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;             // from 0 to 1, else Error
   Reduction reduction = Reduction::mean;  // the mean divides by the sum of the targets' weights
 };
-// With p = softmax(logits) and s = label_smoothing (Szegedy et al., "Rethinking the Inception
-// Architecture", 2016, section 7): −(1 − s)·weight[target]·log p[target] − s/V·Σᵥ weight[v]·log
-// p[v], 0 where the target is ignored. Memory, unless the options have their defaults: log p. Error
-// for Reduction::batchmean.
+// With p = softmax(logits), s = label_smoothing (Szegedy et al., 2016, arXiv 1512.00567, section
+// 7): −(1 − s)·weight[target]·log p[target] − s/V·Σᵥ weight[v]·log p[v], 0 where the target is
+// ignored. Floats q (…, V) as targets are probabilities: −Σᵥ weight[v]·((1 − s)·q[v] + s/V)·log
+// p[v], the mean is over rows. Memory, unless all is default: log p. Error for batchmean.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      const CrossEntropyOptions& options);
 

@@ -138,6 +138,15 @@ LSTM::Result LSTM::operator()(const Tensor& x, const State& state, Rng* rng) con
   return {y, {stack(hs), stack(cs)}};
 }
 
+RNNCell::RNNCell(const Params& p, std::int64_t in, std::int64_t hidden, bool bias, Nonlinearity f)
+    : weights(weights_of(p, 1, in, hidden, bias, "")), nonlinearity(f) {}
+
+Tensor RNNCell::operator()(const Tensor& x, const Tensor& h) const {
+  const Tensor gates = gates_of_step("RNNCell", x, weights);
+  const Tensor h0 = state_of_step("RNNCell", h, x, weights);
+  return rnn(gates, h0, weights.weight_hh, weights.bias_hh, nonlinearity).h;
+}
+
 GRUCell::GRUCell(const Params& p, std::int64_t in, std::int64_t hidden, bool bias)
     : weights(weights_of(p, 3, in, hidden, bias, "")) {}
 

@@ -82,6 +82,14 @@ struct LSTM {
 
 // One step at a time: x (B, in) and a state (B, H), undefined for zeros, → the next state. Names,
 // initial values and draws are those of PyTorch's cells: weight_ih, weight_hh, bias_ih, bias_hh.
+struct RNNCell {
+  RecurrentWeights weights;
+  Nonlinearity nonlinearity = Nonlinearity::tanh;
+  RNNCell() = default;
+  RNNCell(const Params& p, std::int64_t in, std::int64_t hidden, bool bias = true,
+          Nonlinearity nonlinearity = Nonlinearity::tanh);
+  Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
+};
 struct GRUCell {
   RecurrentWeights weights;
   GRUCell() = default;

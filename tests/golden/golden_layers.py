@@ -72,6 +72,8 @@ LAYERS = {
                         lambda dtype: BAGS | {"offsets": torch.cat([OFFSETS, torch.tensor([9], dtype=torch.int32)])}),
     "embedding_padded": (lambda: nn.Embedding(7, 5, padding_idx=3), lambda dtype: {"input": IDS.view(3, 3)}),
     "embedding_padded_last": (lambda: nn.Embedding(7, 5, padding_idx=-1), lambda dtype: {"input": IDS}),
+    "rnn_cell": (lambda: nn.RNNCell(4, 3), step("hx")),
+    "rnn_cell_relu": (lambda: nn.RNNCell(4, 3, bias=False, nonlinearity="relu"), step("hx")),
     "gru_cell": (lambda: nn.GRUCell(4, 3), step("hx")),
     "gru_cell_plain": (lambda: nn.GRUCell(4, 3, bias=False), step()),
     "lstm_cell": (lambda: LSTMStep(4, 3), step("h", "c")),

@@ -19,6 +19,15 @@ struct Targets {
 Targets checked_targets(std::string_view op, const Tensor& targets, std::int64_t classes,
                         std::int32_t ignore_index);
 
+// Error unless the weights (V) of classes are undefined or as many as these, and no tape tracks
+// them.
+void check_class_weight(std::string_view op, const Tensor& weight, std::int64_t classes);
+
+// −Σᵥ weight[v]·((1 − smoothing)·q[v] + smoothing/V)·log softmax(logits)[v] of each row, where q
+// are probabilities like logits (…, V). `weight` (V) may be undefined, which means ones.
+Tensor probability_losses(const Tensor& logits, const Tensor& q, const Tensor& weight = {},
+                          double smoothing = 0);
+
 // log softmax(logits (N, V))[target] of each row (N), by primitive ops; 0 where the target is
 // ignored.
 Tensor target_log_probs_of(const Tensor& logits, const Targets& targets);

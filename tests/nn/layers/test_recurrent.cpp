@@ -187,6 +187,8 @@ TEST_CASE("cells name what does not fit", "[recurrent]") {
   const Tensor x = Tensor::zeros({2, 3}), h = Tensor::zeros({2, 4});
   CHECK_THROWS_WITH(nn::GRUCell(p / "c", 0, 4), ContainsSubstring("4 channels with 0 inputs"));
   CHECK_THROWS_WITH(nn::GRUCell()(x), "[GRUCell] the layer is absent");
+  CHECK_THROWS_WITH(nn::RNNCell()(x), "[RNNCell] the layer is absent");
+  CHECK_THROWS_WITH(nn::RNNCell(p / "d", 3, 4)(x, x), "[RNNCell] a state of (2, 3) is not (2, 4)");
   CHECK_THROWS_WITH(gru_cell(Tensor::zeros({3})), "[GRUCell] x must be (B, in), not (3)");
   CHECK_THROWS_WITH(gru_cell(x, x), "[GRUCell] a state of (2, 3) is not (2, 4)");
   CHECK_THROWS_WITH(gru_cell(h), ContainsSubstring("[linear] x (2, 4)"));

@@ -83,6 +83,14 @@ const std::map<std::string, LayerRun>& torch_layers() {
        [](const nn::Params& p, const Given& in) {
          return nn::Embedding(p, 7, 5, -1)(in.at("input"));
        }},
+      {"rnn_cell",
+       [](const nn::Params& p, const Given& in) {
+         return nn::RNNCell(p, 4, 3)(in.at("input"), in.at("hx"));
+       }},
+      {"rnn_cell_relu",
+       [](const nn::Params& p, const Given& in) {
+         return nn::RNNCell(p, 4, 3, false, Nonlinearity::relu)(in.at("input"), in.at("hx"));
+       }},
       {"gru_cell",
        [](const nn::Params& p, const Given& in) {
          return nn::GRUCell(p, 4, 3)(in.at("input"), in.at("hx"));
