@@ -10,6 +10,7 @@
 #include "tapegrad/arrays/csv.h"
 #include "tapegrad/arrays/idx.h"
 #include "tapegrad/arrays/npy.h"
+#include "tapegrad/arrays/row_selection.h"
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/derivatives.h"
 #include "tapegrad/autograd/formats/safetensors.h"

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "tapegrad/arrays/row_selection.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/internal/blocked_signals.h"
 #include "tapegrad/base/text/internal/number_text.h"
@@ -51,6 +52,9 @@ ArrayLoader::ArrayLoader(Rows arrays, Options options, Rng rng)
           "[loader] arrays need as many rows each: one is {}, another {}", arrays_[0].shape(),
           array.shape());
   }
+  check(options_.weights.empty() || (options_.shuffle && std::ssize(options_.weights) == rows()),
+        "[loader] {} weights need shuffle, and as many rows: there are {}", options_.weights.size(),
+        rows());
   check(batches_per_epoch() > 0, "[loader] {} rows do not fill a batch of {}", rows(),
         options_.batch_size);
 }
@@ -73,7 +77,9 @@ std::int64_t ArrayLoader::epoch() const {
 void ArrayLoader::set_order(Cursor& cursor) const {
   if (!options_.shuffle || cursor.epoch == 0) return;
   Rng rng(static_cast<std::uint64_t>(cursor.order_seed));
-  cursor.order = std::make_shared<const std::vector<std::int64_t>>(rng.randperm(rows()));
+  cursor.order = std::make_shared<const std::vector<std::int64_t>>(
+      options_.weights.empty() ? rng.randperm(rows())
+                               : weighted_sample(options_.weights, rows(), rng));
 }
 
 Tensor ArrayLoader::rows_of(const Tensor& array, const Cursor& cursor, std::int64_t count) const {

@@ -28,6 +28,9 @@ class ArrayLoader {
   struct Options {
     std::int64_t batch_size = 1;
     bool shuffle = true;
+    // As many as there are rows: each epoch then draws as many, in proportion to these numbers and
+    // with repetitions, as weighted_sample() of row_selection.h. Needs `shuffle`.
+    std::vector<double> weights = {};
     bool drop_last = false;  // leave out the last batch of an epoch if it is not full
     // Makes something else of each batch: other types, augmented images. Random numbers come from
     // the Rng that it gets, which follows from epoch and batch alone. With `background` it runs on
