@@ -90,12 +90,14 @@ struct RNNCell {
           Nonlinearity nonlinearity = Nonlinearity::tanh);
   Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
 };
+// As RNNCell, with the step of gru in recurrent_ops.h.
 struct GRUCell {
   RecurrentWeights weights;
   GRUCell() = default;
   GRUCell(const Params& p, std::int64_t in, std::int64_t hidden, bool bias = true);
   Tensor operator()(const Tensor& x, const Tensor& h = {}) const;
 };
+// As RNNCell, with the step of lstm in recurrent_ops.h and two states.
 struct LSTMCell {
   RecurrentWeights weights;
   LSTMCell() = default;
