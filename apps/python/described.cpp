@@ -10,10 +10,32 @@ namespace {
 
 std::string text_of(py::handle value) { return py::cast<std::string>(py::str(value)); }
 
+// Only of an object that is a T already: whatever has a truth value could be converted to bool.
+template <class T>
+bool take(py::handle from, OptionValue& to) {
+  py::detail::make_caster<T> caster;
+  if (!caster.load(from, false)) return false;
+  to = py::detail::cast_op<T>(caster);
+  return true;
+}
+
+OptionValue plain_value(py::handle value) {
+  OptionValue taken;
+  Number number;
+  if (value.is_none() || take<bool>(value, taken) || take<std::int64_t>(value, taken) ||
+      take<std::uint64_t>(value, taken) || take<std::string>(value, taken)) {
+    return taken;
+  }
+  if (!read_number(value, number)) throw py::cast_error();
+  return number.value;
+}
+
 // A list is one of texts, and a dict one of texts NAME=VALUE.
-OptionValue value_of(const py::object& value) {
+OptionValue value_of(py::handle value) {
   const bool is_dict = py::isinstance<py::dict>(value);
-  if (!is_dict && !py::isinstance<py::list>(value)) return value.cast<OptionValue>();
+  if (!is_dict && !py::isinstance<py::list>(value) && !py::isinstance<py::tuple>(value)) {
+    return plain_value(value);
+  }
   std::vector<std::string> texts;
   for (const py::handle part : value) {
     texts.push_back(is_dict ? text_of(part) + "=" + text_of(value[part]) : text_of(part));
@@ -37,7 +59,7 @@ void take_options(const std::string& function, OptionSchema options, const py::d
       throw py::type_error(function + "() got an unexpected keyword argument '" + name + "'");
     }
     try {
-      known->second = value_of(py::reinterpret_borrow<py::object>(value));
+      known->second = value_of(value);
     } catch (const py::cast_error&) {
       throw py::type_error(function + "() got " + name + "=" + text_of(py::repr(value)));
     }

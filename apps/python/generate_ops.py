@@ -69,6 +69,7 @@ RESULTS = {
     *("void", "Tensor", "bool", "float", "double", "int", "int64_t", "uint32_t", "uint64_t", "std::int64_t", "std::uint64_t", "std::size_t"),
     *("std::string", "Shape", "DType", "std::vector<Tensor>", "std::vector<double>", "std::vector<int64_t>"),
 }
+KEEP_RNG = "py::keep_alive<1, 2>()"  # a layer's Params refer to it
 RNG, LR, DTYPE = 'py::arg("rng")', 'py::arg("lr") = 1e-3', 'py::arg_v("dtype", DType::f32, "f32")'
 FIELDS = {"bool": "bool", "double": "Number", "std::int64_t": "std::int64_t", "Tensor": None, "Weight": None}
 
@@ -173,9 +174,14 @@ class Translator:
                     raise Unreadable(f"{bare} is no struct of fields with defaults")
                 translated += [self.argument(f, bare) for f in struct.fields]
                 arguments.append(self.made(bare, struct.fields))
-            else:
+                continue
+            try:
                 translated.append(self.argument(parameter, owner))
-                arguments.append(translated[-1][1])
+            except Unreadable:
+                if not owner or parameter.default is None:
+                    raise
+                break  # it and those behind it keep their defaults
+            arguments.append(translated[-1][1])
         return [t[0] for t in translated], ", ".join(arguments), [t[2] for t in translated]
 
     def need_result(self, function, owner=""):
@@ -209,7 +215,7 @@ class Translator:
 
     def members(self, struct, self_type, at):
         """Bindings of public members. `at` is the C++ object."""
-        lines = []
+        lines, bound = [], set()
         for function in struct.functions:
             label, name = f"{struct.name}.{function.name}", function.name.replace("operator()", "__call__")
             if name in (struct.name, *BY_HAND.get(struct.name, ())) or label in LEFT_OUT or name.startswith("operator"):
@@ -220,13 +226,15 @@ class Translator:
             except Unreadable as problem:
                 self.left_out[label] = str(problem)
                 continue
+            bound.add(label)
             shown.append(literal(function.comment))
             if function.static:
                 lines.append(definition("m", name, function, f"{struct.name}::{name}({arguments})", parameters, shown))
                 continue
-            call = f"{at}({arguments})" if name == "__call__" else f"{at}.{name}({arguments})"
+            call = f"checked({at})({arguments})" if name == "__call__" else f"{at}.{name}({arguments})"
             how = "def_property_readonly" if name in PROPERTIES and not parameters else "def"
             lines.append(definition("c", name, function, call, [f"{self_type}& self", *parameters], shown, how))
+        self.left_out = {label: reason for label, reason in self.left_out.items() if label not in bound}  # overloads
         for field in struct.fields:
             if field.type in FIELDS and f"{struct.name}.{field.name}" not in LEFT_OUT:
                 get, taken = f"[](const {self_type}& self) {{ return or_none({at}.{field.name}); }}", FIELDS[field.type]
@@ -240,7 +248,7 @@ class Translator:
         made = f"[&](const Params& p) {{ return {struct.name}({', '.join(filter(None, ['p', arguments]))}); }}"
         taken = ", ".join(["Rng& rng", *parameters, "DType dtype"])
         make = f"py::init([]({taken}) {{ return make_layer<{struct.name}>(rng, dtype, {made}); }})"
-        lines.append(f"  c.def({', '.join([make, RNG, *shown, DTYPE])});")
+        lines.append(f"  c.def({', '.join([make, RNG, *shown, DTYPE, KEEP_RNG])});")
         return lines + self.members(struct, f"Layer<{struct.name}>", "self.layer")
 
     def optimizer(self, struct, constructor):
@@ -264,7 +272,7 @@ class Translator:
     def from_fields(self, struct):
         """The constructor of keyword arguments."""
         translated = [self.argument(f, struct.name) for f in struct.fields]
-        made = f"[]({', '.join(t[0] for t in translated)}) {{ return {self.made(struct.name, struct.fields)}; }}"
+        made = f"[]({', '.join(t[0] for t in translated)}) {{ return checked({self.made(struct.name, struct.fields)}); }}"
         return f"py::init({made}), py::kw_only(), {', '.join(t[2] for t in translated)}"
 
     def bound_class(self, struct):

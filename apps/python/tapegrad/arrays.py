@@ -56,7 +56,11 @@ def _contiguous(function, array):
 
 def from_dlpack(x):
     """A tensor that shares the memory of another library's, as NumPy's from_dlpack()."""
-    return _contiguous("from_dlpack", np.from_dlpack(x))
+    array = np.from_dlpack(x)
+    # Older ones lock whatever comes by DLPack, which did not say then what is read-only.
+    if not array.flags.writeable and np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        raise Error("[from_dlpack] the memory is read-only, and the tensor that shared it would not be: tensor() copies it")
+    return _contiguous("from_dlpack", array)
 
 
 def tensor(data, dtype=None, requires_grad=False):
