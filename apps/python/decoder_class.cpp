@@ -92,7 +92,7 @@ class Text {
  private:
   nn::Prompt prompt_of(const std::string& prompt, TextOptions& options) const {
     const data::Tokenizer& tokenizer = tokenizer_of(model_);
-    options.choice.read_lists();
+    options.choice.read_lists("stop_token_ids", "logit_bias");
     sampling::settle_zeros(options.generate);
     sampling::add_ends(options.generate, tokenizer.ends());
     const auto hear_signals = [](std::span<const nn::NewToken>) {

@@ -99,12 +99,6 @@ def _change(x, key, value):
     part_of_x[(*places, ...)] = value
 
 
-def _rows(x):
-    if x.ndim == 0:
-        raise TypeError("a tensor without dimensions has no parts")
-    return iter([_core.select(x, 0, i) for i in range(x.shape[0])])
-
-
 def _length(x):
     if x.ndim == 0:
         raise TypeError("a tensor without dimensions has no length")
@@ -113,5 +107,5 @@ def _length(x):
 
 Tensor.__getitem__ = _part
 Tensor.__setitem__ = _change
-Tensor.__iter__ = _rows
+Tensor.__iter__ = lambda x: iter([_core.select(x, 0, i) for i in range(len(x))])
 Tensor.__len__ = _length
