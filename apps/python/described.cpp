@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tapegrad/apps/python/internal/bindings.h"
@@ -10,21 +11,14 @@ namespace {
 
 std::string text_of(py::handle value) { return py::cast<std::string>(py::str(value)); }
 
-// Only of an object that is a T already: whatever has a truth value could be converted to bool.
-template <class T>
-bool take(py::handle from, OptionValue& to) {
-  py::detail::make_caster<T> caster;
-  if (!caster.load(from, false)) return false;
-  to = py::detail::cast_op<T>(caster);
-  return true;
-}
-
+// Nothing is converted to bool: whatever has a truth value could be.
 OptionValue plain_value(py::handle value) {
-  OptionValue taken;
+  using Plain = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, std::string>;
+  py::detail::make_caster<Plain> plain;
   Number number;
-  if (value.is_none() || take<bool>(value, taken) || take<std::int64_t>(value, taken) ||
-      take<std::uint64_t>(value, taken) || take<std::string>(value, taken)) {
-    return taken;
+  if (plain.load(value, false)) {
+    return std::visit([](const auto& read) { return OptionValue(read); },
+                      py::detail::cast_op<Plain&>(plain));
   }
   if (!read_number(value, number)) throw py::cast_error();
   return number.value;

@@ -112,9 +112,11 @@ class Numpy(unittest.TestCase):
         locked = np.ones(3)
         locked.flags.writeable = False
         self.assertRaises((tg.Error, BufferError), tg.from_dlpack, locked)
-        with mock.patch.object(np, "from_dlpack", lambda x: x), mock.patch.object(np, "__version__", "2.1.0"):  # tells what is read-only
-            self.assertRaisesRegex(tg.Error, "read-only", tg.from_dlpack, locked)
-            self.assertEqual(tg.from_dlpack(np.ones(3)).tolist(), [1, 1, 1])
+        new, old = mock.Mock(), mock.Mock()  # other libraries' tensors: only new ones say what is read-only
+        new.__dlpack__, old.__dlpack__ = lambda max_version: "dltensor_versioned", lambda: "dltensor"
+        with mock.patch.object(np, "from_dlpack", lambda x: locked), mock.patch.object(np, "__version__", "2.1.0"):
+            self.assertRaisesRegex(tg.Error, "read-only", tg.from_dlpack, new)
+            self.assertEqual(tg.from_dlpack(old).tolist(), [1, 1, 1])
 
     def test_dlpack_and_pytorch(self):
         try:

@@ -50,12 +50,18 @@ def from_numpy(array):
     return _shared("from_numpy", array, not array.flags.writeable)
 
 
+def _says_what_is_read_only(x):
+    """True from DLPack 1.0 on, which NumPy 2.1 reads. Older ones lock whatever comes."""
+    try:
+        return np.lib.NumpyVersion(np.__version__) >= "2.1.0" and "versioned" in repr(x.__dlpack__(max_version=(1, 0)))
+    except TypeError:
+        return False
+
+
 def from_dlpack(x):
     """A tensor that shares the memory of another library's, as NumPy's from_dlpack()."""
     array = np.from_dlpack(x)
-    # Older ones lock whatever comes by DLPack, which did not say then what is read-only.
-    told = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-    return _shared("from_dlpack", array, told and not array.flags.writeable)
+    return _shared("from_dlpack", array, not array.flags.writeable and _says_what_is_read_only(x))
 
 
 def tensor(data, dtype=None, requires_grad=False):
