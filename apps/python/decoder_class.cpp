@@ -73,14 +73,14 @@ class Text {
         engine_(model_.layer, {.max_sequences = 1, .cache = nn::usual_cache(model_.params)}),
         stream_(engine_, nn::source_of({prompt_of(prompt, options)})) {}
 
-  // The next piece: whole characters. Empty behind the last one. Between tokens, signals are heard,
-  // and other threads run.
+  // The next piece: whole characters. Empty behind the last one. Other threads run meanwhile, and
+  // after each step signals are heard: one that raises ends the text.
   std::string next() {
     check(!busy_, "another thread waits for this text");
     while (!ended_) {
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       const std::optional<nn::NewToken> token = next_token();
       ended_ = !token;
+      if (PyErr_Occurred() != nullptr) throw py::error_already_set();
       const std::string piece = token
                                     ? characters_.push(model_.tokenizer->token_bytes(token->token))
                                     : characters_.flush();
@@ -92,10 +92,14 @@ class Text {
  private:
   nn::Prompt prompt_of(const std::string& prompt, TextOptions& options) const {
     const data::Tokenizer& tokenizer = tokenizer_of(model_);
-    options.choice.read_lists();
+    options.choice.read_lists("stop_token_ids", "logit_bias");
     sampling::settle_zeros(options.generate);
     sampling::add_ends(options.generate, tokenizer.ends());
-    return {run::prompt_tokens(tokenizer, prompt), options.generate, options.seed};
+    const auto hear_signals = [](std::span<const nn::NewToken>) {
+      const py::gil_scoped_acquire locked;
+      return PyErr_CheckSignals() == 0;
+    };
+    return {run::prompt_tokens(tokenizer, prompt), options.generate, options.seed, hear_signals};
   }
   std::optional<nn::NewToken> next_token() {
     struct Busy {
@@ -114,16 +118,21 @@ class Text {
   bool busy_ = false, ended_ = false;
 };
 
+std::unique_ptr<Text> text_of(const std::string& function, const DecoderLayer& model,
+                              const std::string& prompt, const py::kwargs& given) {
+  TextOptions options;
+  take_options(function, options, given);
+  return std::make_unique<Text>(model, prompt, options);
+}
+
 std::unique_ptr<Text> stream(const DecoderLayer& model, const std::string& prompt,
                              const py::kwargs& given) {
-  TextOptions options;
-  take_options("generate", options, given);
-  return std::make_unique<Text>(model, prompt, options);
+  return text_of("stream", model, prompt, given);
 }
 
 std::string generate(const DecoderLayer& model, const std::string& prompt,
                      const py::kwargs& given) {
-  const std::unique_ptr<Text> text = stream(model, prompt, given);
+  const std::unique_ptr<Text> text = text_of("generate", model, prompt, given);
   std::string all;
   for (std::string piece = text->next(); !piece.empty(); piece = text->next()) all += piece;
   return all;
@@ -151,7 +160,8 @@ DecoderClass bind_decoder(py::module_& m) {
   DecoderClass c(m, "Decoder",
                  "GPT, Llama and their relatives. Made of options as config.json has them, with "
                  "first weights as train-gpt draws them; or opened by load().");
-  c.def(py::init(&make), py::arg("rng"), py::arg_v("dtype", DType::f32, "f32"))
+  c.def(py::init(&make), py::keep_alive<1, 2>(), py::arg("rng"),
+        py::arg_v("dtype", DType::f32, "f32"))
       .def_property_readonly("config",
                              [](const DecoderLayer& model) { return dict_of(model.layer.config); })
       .def("generate", &generate, py::arg("prompt") = "",

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tapegrad/apps/python/internal/bindings.h"
@@ -10,10 +11,25 @@ namespace {
 
 std::string text_of(py::handle value) { return py::cast<std::string>(py::str(value)); }
 
+// Nothing is converted to bool: whatever has a truth value could be.
+OptionValue plain_value(py::handle value) {
+  using Plain = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, std::string>;
+  py::detail::make_caster<Plain> plain;
+  Number number;
+  if (plain.load(value, false)) {
+    return std::visit([](const auto& read) { return OptionValue(read); },
+                      py::detail::cast_op<Plain&>(plain));
+  }
+  if (!read_number(value, number)) throw py::cast_error();
+  return number.value;
+}
+
 // A list is one of texts, and a dict one of texts NAME=VALUE.
-OptionValue value_of(const py::object& value) {
+OptionValue value_of(py::handle value) {
   const bool is_dict = py::isinstance<py::dict>(value);
-  if (!is_dict && !py::isinstance<py::list>(value)) return value.cast<OptionValue>();
+  if (!is_dict && !py::isinstance<py::list>(value) && !py::isinstance<py::tuple>(value)) {
+    return plain_value(value);
+  }
   std::vector<std::string> texts;
   for (const py::handle part : value) {
     texts.push_back(is_dict ? text_of(part) + "=" + text_of(value[part]) : text_of(part));
@@ -37,7 +53,7 @@ void take_options(const std::string& function, OptionSchema options, const py::d
       throw py::type_error(function + "() got an unexpected keyword argument '" + name + "'");
     }
     try {
-      known->second = value_of(py::reinterpret_borrow<py::object>(value));
+      known->second = value_of(value);
     } catch (const py::cast_error&) {
       throw py::type_error(function + "() got " + name + "=" + text_of(py::repr(value)));
     }

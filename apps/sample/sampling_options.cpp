@@ -10,7 +10,7 @@
 namespace tapegrad::sampling {
 namespace {
 
-std::int32_t token_of(const char* option, std::string_view text) {
+std::int32_t token_of(std::string_view option, std::string_view text) {
   const auto token = number_of<std::int32_t>(text);
   check(token && *token >= 0, "{}: '{}' is not the number of a token", option, text);
   return *token;
@@ -18,18 +18,18 @@ std::int32_t token_of(const char* option, std::string_view text) {
 
 }  // namespace
 
-void SamplingOptions::read_lists() const {
+void SamplingOptions::read_lists(std::string_view stop_name, std::string_view bias_name) const {
   for (const std::string& text : stop_token_ids) {
-    generate.stop_tokens.push_back(token_of("--stop-token-ids", text));
+    generate.stop_tokens.push_back(token_of(stop_name, text));
   }
   for (const std::string& text : logit_bias) {
     const std::size_t at = text.find('=');
-    check(at != text.npos, "--logit-bias: '{}' must be a token and a number: 13=-100", text);
+    check(at != text.npos, "{}: '{}' must be a token and a number: 13=-100", bias_name, text);
     const auto number = number_of<double>(std::string_view(text).substr(at + 1));
-    check(number && std::isfinite(*number), "--logit-bias: '{}' has no number behind =", text);
-    const std::int32_t token = token_of("--logit-bias", std::string_view(text).substr(0, at));
+    check(number && std::isfinite(*number), "{}: '{}' has no number behind =", bias_name, text);
+    const std::int32_t token = token_of(bias_name, std::string_view(text).substr(0, at));
     const bool is_new = generate.logit_bias.emplace(token, *number).second;
-    check(is_new, "--logit-bias: token {} is there twice", token);
+    check(is_new, "{}: token {} is there twice", bias_name, token);
   }
 }
 

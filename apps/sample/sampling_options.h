@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tapegrad/nn/generation/pick_token.h"
@@ -48,8 +49,10 @@ struct SamplingOptions {
       {.value = "TOKEN=X…"});
   }
 
-  // Takes the lists over into `generate`. Error for what is none.
-  void read_lists() const;
+  // Takes the lists over into `generate`. Error for what is none, with what the user calls the
+  // list.
+  void read_lists(std::string_view stop_name = "--stop-token-ids",
+                  std::string_view bias_name = "--logit-bias") const;
 };
 
 // Tokens that end a text, beside those that do so already.

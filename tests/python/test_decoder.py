@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -47,6 +48,11 @@ class Opened(unittest.TestCase):
                 self.assertEqual(tg.load(self.run_folder, weights="stored").generate("The ", **options), shown[4:-1])
                 self.assertEqual(self.model.generate("The ", **options), shown[4:-1])
 
+    def test_numbers_of_numpys_are_numbers(self):
+        options = {"max_new_tokens": np.int64(20), "temperature": np.float32(0.5), "top_p": np.float64(0.75), "stop_token_ids": (1,), "greedy": np.bool_(0)}
+        plain = {"max_new_tokens": 20, "temperature": 0.5, "top_p": 0.75, "stop_token_ids": [1]}
+        self.assertEqual(self.model.generate("The ", **options), self.model.generate("The ", **plain))
+
     def test_models_of_other_programs_are_opened(self):
         run_folder, hf, gguf = (self.folder / name for name in ("bpe", "hf", "model.gguf"))
         size = ("--n-layer", 1, "--n-head", 2, "--n-embd", 32, "--block-size", 32, "--batch-size", 2, "--max-iters", 3)
@@ -81,6 +87,7 @@ class Opened(unittest.TestCase):
         logits, hidden = self.model.logits(rows), self.model.hidden(rows)
         self.assertEqual(logits.shape, (2, 7, self.model.config["vocab_size"]))
         self.assertEqual(hidden.shape, (2, 7, 32))
+        self.assertEqual(self.model.embed(rows).shape, (2, 7, 32))
         np.testing.assert_array_equal(self.model.head(hidden).numpy(), logits.numpy())
 
     def test_the_config_and_the_parameters_are_those_of_the_model(self):
@@ -94,38 +101,34 @@ class Opened(unittest.TestCase):
         parameters["ln_f.weight"] *= 2
         self.assertNotEqual(model.logits(ids).tolist(), before)
 
-    def test_ctrl_c_ends_a_text_and_not_the_interpreter(self):
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        with self.assertRaises(KeyboardInterrupt):
-            self.model.generate("The ", max_new_tokens=10**8)
-        timer.join()
-        self.assertEqual(len(self.model.generate("The ", max_new_tokens=5)), 5)
+    def test_other_threads_run_beside_a_text_which_has_one_reader_and_ends_by_ctrl_c(self):
+        go, texts, heard = threading.Lock(), [], []
 
-    def test_other_threads_run_while_a_text_is_made(self):
-        counted = []
-        thread = threading.Thread(target=lambda: [counted.append(self.model.generate("The ", max_new_tokens=50)) for _ in range(3)])
-        thread.start()
-        mine = [self.model.generate("The ", max_new_tokens=50) for _ in range(3)]
-        thread.join()
-        self.assertEqual(counted, mine)
+        def other():
+            with go:
+                texts.append(self.model.generate("The ", max_new_tokens=50))
+                os.kill(os.getpid(), signal.SIGINT)
 
-    def test_two_threads_do_not_read_one_stream(self):
-        pieces, errors, texts = self.model.stream("The ", max_new_tokens=3000), [], []
-
-        def read():
+        def hear(*_):
             try:
-                texts.append("".join(pieces))
-            except tg.Error as error:
-                errors.append(str(error))
+                heard.append(next(pieces))
+            except tg.Error as error:  # the signal is heard while the first reader waits for a piece
+                heard.append(str(error))
+            raise KeyboardInterrupt
 
-        threads = [threading.Thread(target=read) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertTrue(texts)  # one is refused, unless the other one had ended
-        self.assertTrue(all("another thread" in error for error in errors))
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, hear))
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(1000)  # other threads run only where this one lets them
+        pieces, thread = self.model.stream("The ", max_new_tokens=10**5), threading.Thread(target=other)
+        go.acquire()
+        thread.start()
+        go.release()
+        with self.assertRaises(KeyboardInterrupt):
+            "".join(pieces)
+        thread.join()
+        self.assertEqual(texts, [self.model.generate("The ", max_new_tokens=50)])
+        self.assertRegex(heard[0], "another thread waits for this text")
+        self.assertEqual(list(pieces), [])
 
     def test_what_is_refused_is_an_exception_with_a_sentence(self):
         for call, error, text in [
@@ -139,8 +142,11 @@ class Opened(unittest.TestCase):
             (lambda: self.model.generate("The", warmth=2), TypeError, "unexpected keyword argument 'warmth'"),
             (lambda: self.model.generate("The", top_p=2), tg.Error, "'top_p' must be from 0 to 1, not 2"),
             (lambda: self.model.generate("The", top_k="many"), tg.Error, "'top_k' must be a whole number"),
-            (lambda: self.model.generate("The", top_k=self), TypeError, r"generate\(\) got top_k="),
-            (lambda: self.model.generate("The", stop_token_ids=["x"]), tg.Error, "'x' is not the number of a token"),
+            (lambda: self.model.stream("The", top_k=self), TypeError, r"stream\(\) got top_k="),
+            (lambda: self.model.generate("The", temperature=np.array(0.3)), TypeError, r"generate\(\) got temperature="),
+            (lambda: self.model.generate("The", greedy=tg.ones(())), TypeError, r"generate\(\) got greedy="),
+            (lambda: self.model.generate("The", stop_token_ids=["x"]), tg.Error, "^stop_token_ids: 'x' is not the number of a token"),
+            (lambda: self.model.generate("The", logit_bias=["5"]), tg.Error, "^logit_bias: '5' must be a token and a number"),
             (lambda: self.model.generate(7), TypeError, "incompatible function arguments"),
             (lambda: self.model.decode([10**6]), tg.Error, "1000000"),
             (lambda: self.model.logits(tg.tensor([1, 2])), tg.Error, r"ids must be \(B, T\)"),

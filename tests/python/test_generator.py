@@ -43,7 +43,7 @@ class Generator(unittest.TestCase):
         ended, written = self.generate(
             "struct TurnOptions {\n  double by = 2;\n};\n// A layer.\nstruct Turner {\n  Tensor weight;  // (C)\n  double by = 1;\n"
             "  Turner(const Params& p, std::int64_t in, const TurnOptions& options = {});\n"
-            "  // Turns x.\n  Tensor operator()(const Tensor& x) const { return x; }\n  void turn(std::span<float> x);\n private:\n  int hidden_;\n};\n"
+            "  // Turns x.\n  Tensor operator()(const Tensor& x) const { return x; }\n  void turn(std::span<float> x);\n  Tensor shift(const Tensor& x, double by = 1, std::span<float> to = {}) const;\n  void shift();\n  void shift(std::span<float> x);\n private:\n  int hidden_;\n};\n"
             "class Stepper : public OptimizerState {\n public:\n  Stepper(NamedTensors parameters, const TurnOptions& options = {});\n};\n"
             "struct Rate {\n  enum class Kind { up, down };\n  Kind kind = Kind::up;\n  double end = 3;\n  double operator()(std::int64_t i) const;\n};",
             of_classes=True,
@@ -52,9 +52,10 @@ class Generator(unittest.TestCase):
         for text in (
             'py::class_<Layer<Turner>, AnyLayer> c(nn, "Turner", "A layer.")',
             'py::arg("rng"), py::arg("in_"), py::arg("by") = static_cast<double>(2), py::arg_v("dtype"',
-            'c.def("__call__", [](Layer<Turner>& self, const Tensor& x) { return to_python(run_op(elements(x), [&] { return self.layer(x); })); }',
+            'c.def("__call__", [](Layer<Turner>& self, const Tensor& x) { return to_python(run_op(elements(x), [&] { return checked(self.layer)(x); })); }',
             'py::arg("x"), "Turns x.")',
             'c.def_property_readonly("weight"',
+            'c.def("shift", [](Layer<Turner>& self, const Tensor& x, Number by) { return',
             'left_out["Turner.turn"] = "the type \'std::span<float>\'"',
             'py::class_<OptimizerOf<Stepper>, AnyOptimizer> c(m, "Stepper"',
             'py::arg("parameters"), py::arg("lr") = 1e-3, py::arg("by")',
@@ -62,6 +63,7 @@ class Generator(unittest.TestCase):
         ):
             self.assertIn(text, written)
         self.assertNotIn("hidden_", written)
+        self.assertNotIn('left_out["Turner.shift"]', written)  # another overload is bound
         ended, written = self.generate(
             "struct Turner {\n  Turner(const Params& p);\n  Tensor operator()(std::span<float> x) const;\n};", of_classes=True
         )

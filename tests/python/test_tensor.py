@@ -5,6 +5,7 @@ import gc
 import pickle
 import unittest
 import weakref
+from unittest import mock
 
 import numpy as np
 import tapegrad as tg
@@ -106,6 +107,16 @@ class Numpy(unittest.TestCase):
         w = tg.ones((1,)).set_requires_grad()
         with tg.Tape():
             self.assertRaisesRegex(tg.Error, "detach", np.from_dlpack, w * 2)
+
+    def test_memory_that_is_read_only_stays_so(self):
+        locked = np.ones(3)
+        locked.flags.writeable = False
+        self.assertRaises((tg.Error, BufferError), tg.from_dlpack, locked)
+        new, old = mock.Mock(), mock.Mock()  # other libraries' tensors: only new ones say what is read-only
+        new.__dlpack__, old.__dlpack__ = lambda max_version: "dltensor_versioned", lambda: "dltensor"
+        with mock.patch.object(np, "from_dlpack", lambda x: locked), mock.patch.object(np, "__version__", "2.1.0"):
+            self.assertRaisesRegex(tg.Error, "read-only", tg.from_dlpack, new)
+            self.assertEqual(tg.from_dlpack(old).tolist(), [1, 1, 1])
 
     def test_dlpack_and_pytorch(self):
         try:
@@ -231,6 +242,35 @@ class Parts(unittest.TestCase):
         self.assertTrue(bool((x <= 1).to(tg.i32).prod() == 1))
         empty = tg.zeros((0, 2))
         empty[:] = 1
+
+    def test_reading_and_writing_address_the_same_elements(self):
+        ids, mask = tg.tensor([1, 0, 1]), tg.tensor(np.arange(24).reshape(2, 3, 4) % 5 == 0)
+        for key in [
+            0, (0, 1), (1, 2, 3), (), ..., None, (None, 1), slice(None, None, -1), (0, slice(None), ids), (0, ids), (..., ids), (1, None, ids),
+            (slice(None), ids, 2), (ids, 0), (ids, slice(1, None), 3), ids, (ids, ids), (ids, ids, ids), mask, mask.to(tg.u8), (0, ids, slice(0, 2)),
+        ]:
+            with self.subTest(key):
+                x = tg.tensor(np.arange(24).reshape(2, 3, 4))
+                x[key] = x[key]
+                self.assertEqual(x.numpy().ravel().tolist(), list(range(24)))
+                x[key] = -1
+                self.assertTrue((x[key].numpy() == -1).all())
+        for key in (mask[0], (0, mask[0]), (mask, ...), (0, ids, ids), [0, 1], np.array([0]), True, 1.0):
+            errors = []
+            for call in (lambda: x[key], lambda: x.__setitem__(key, 0)):
+                with self.assertRaises((tg.Error, TypeError)) as raised:
+                    call()
+                errors.append(str(raised.exception))
+            self.assertEqual(*errors)
+
+    def test_whole_numbers_beyond_the_dtype_are_refused(self):
+        for dtype, values in [(tg.u8, (300, -1, [0, 256])), (tg.i32, (2**40, -(2**31) - 1)), (tg.i64, (np.uint64(2**63), 2**64 - 1))]:
+            x = tg.zeros((2,), dtype=dtype)
+            for value in values:
+                self.assertRaisesRegex(tg.Error, "values must be from .* in a tensor of", x.__setitem__, slice(None), value)
+            limits = np.iinfo(x.numpy().dtype)
+            x[:] = [limits.min, limits.max]
+            self.assertEqual(x.tolist(), [limits.min, limits.max])
 
     def test_changes_that_are_refused(self):
         w, x, n = tg.tensor([1.0, 2.0], requires_grad=True), tg.tensor([1.0, 2.0]), tg.tensor([1, 2])

@@ -1,7 +1,9 @@
 """Layers, modules of one's own, optimisers and schedules."""
 
 import math
+import gc
 import unittest
+import weakref
 
 import numpy as np
 import tapegrad as tg
@@ -57,6 +59,31 @@ class Layers(unittest.TestCase):
         self.assertEqual(set(net.tensors()) - set(parameters), {"shift"})
         self.assertEqual(parameters["layers.0.weight"].id(), net.layers[0].weight.id())
         self.assertEqual(net(tg.ones((4, 3))).shape, (4, 2))
+
+    def test_a_module_takes_tensors_layers_modules_lists_and_dicts_alone(self):
+        class HasTensors:
+            def tensors(self):
+                return {"x": tg.ones((1,))}
+
+        net, w = nn.Module(), tg.ones((1,)).set_requires_grad()
+        net.kind, net.data, net.w, net.inner = nn.Module, HasTensors(), w, nn.Module()
+        net.inner.outer, net.inner.parts = net, [tg.zeros((2,))]
+        net.inner.parts.append(net.inner.parts)
+        self.assertEqual(list(net.tensors()), ["w", "inner.parts.0"])
+        self.assertEqual(list(net.parameters()), ["w"])
+        net.named = {1: tg.ones((1,)), "1": tg.ones((1,))}
+        self.assertRaisesRegex(tg.Error, "two tensors have the name named.1", net.tensors)
+
+    def test_a_layer_keeps_its_generator(self):
+        for make in (lambda rng: nn.Linear(rng, 2, 3), lambda rng: tg.Decoder(rng, vocab_size=5, block_size=4, n_layer=1, n_head=1, n_embd=2)):
+            rng = tg.Rng(1)
+            gone, layer = weakref.ref(rng), make(rng)
+            del rng
+            gc.collect()
+            self.assertIsNotNone(gone())
+            del layer
+            gc.collect()
+            self.assertIsNone(gone())
 
     def test_wrong_sizes_are_refused(self):
         rng = tg.Rng(1)
@@ -134,6 +161,10 @@ class Optimizers(unittest.TestCase):
         self.assertEqual([plateau.step(1.0), round(plateau.step(1.0), 9)], [1.0, 0.1])
         self.assertRaisesRegex(tg.Error, "must be one of", tg.Schedule, kind="steep")
         self.assertRaises(TypeError, tg.StepLR, 1.0)
+        self.assertRaisesRegex(tg.Error, "min_lr 2 is above", tg.Schedule, learning_rate=1, min_lr=2)
+        self.assertRaisesRegex(tg.Error, "lr_decay_iters 1 comes before", tg.Schedule, warmup_iters=2, lr_decay_iters=1)
+        schedule.min_lr = 3
+        self.assertRaisesRegex(tg.Error, "min_lr 3 is above", schedule, 0)
 
 
 if __name__ == "__main__":

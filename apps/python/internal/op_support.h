@@ -41,6 +41,13 @@ decltype(auto) run_op(std::int64_t elements, const F& f) {
   return f();
 }
 
+// An object, after its own rules: those that have rules have validate().
+template <class T>
+T&& checked(T&& object) {
+  if constexpr (requires { object.validate(); }) object.validate();
+  return std::forward<T>(object);
+}
+
 // None stands for a tensor that is left out.
 inline Tensor or_undefined(const Tensor* t) { return t == nullptr ? Tensor() : *t; }
 inline py::object or_none(const Tensor& t) { return t.defined() ? py::cast(t) : py::none(); }

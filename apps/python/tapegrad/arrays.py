@@ -26,8 +26,12 @@ def view(x, read_only=True):
     return np.asarray(_Memory(x, read_only))
 
 
-def _shared(function, a):
+def _shared(function, a, read_only=False):
     """A tensor on the memory of a contiguous array, which it keeps."""
+    if read_only:
+        raise Error(f"[{function}] the array is read-only, and the tensor that shared its memory would not be: tensor() copies it")
+    if not a.flags.c_contiguous:
+        raise Error(f"[{function}] the array of shape {a.shape} is not contiguous in C's order, as tensors are: tensor() copies it")
     if a.dtype not in _TENSORS:
         raise Error(
             f"[{function}] an array of {a.dtype} becomes no tensor: float32, float64, int32, int64, uint8 and bool do, in "
@@ -43,20 +47,21 @@ def from_numpy(array):
     Error for an array that is read-only, not contiguous, or of another dtype: tensor() copies."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy() takes an array of NumPy's, not {type(array).__name__}: tensor() takes others")
-    if not array.flags.writeable:
-        raise Error("[from_numpy] the array is read-only, and the tensor that shared its memory would not be: tensor() copies it")
-    return _contiguous("from_numpy", array)
+    return _shared("from_numpy", array, not array.flags.writeable)
 
 
-def _contiguous(function, array):
-    if not array.flags.c_contiguous:
-        raise Error(f"[{function}] the array of shape {array.shape} is not contiguous in C's order, as tensors are: tensor() copies it")
-    return _shared(function, array)
+def _says_what_is_read_only(x):
+    """True from DLPack 1.0 on, which NumPy 2.1 reads. Older ones lock whatever comes."""
+    try:
+        return np.lib.NumpyVersion(np.__version__) >= "2.1.0" and "versioned" in repr(x.__dlpack__(max_version=(1, 0)))
+    except TypeError:
+        return False
 
 
 def from_dlpack(x):
     """A tensor that shares the memory of another library's, as NumPy's from_dlpack()."""
-    return _contiguous("from_dlpack", np.from_dlpack(x))
+    array = np.from_dlpack(x)
+    return _shared("from_dlpack", array, not array.flags.writeable and _says_what_is_read_only(x))
 
 
 def tensor(data, dtype=None, requires_grad=False):

@@ -1,21 +1,20 @@
 """Layers, which C++ has, and modules of one's own."""
 
 from tapegrad import _core
-from tapegrad._core import Tensor
+from tapegrad._core import Error, Tensor
 
 _layers = {name: layer for name, layer in vars(_core._nn).items() if not name.startswith("_")}
 globals().update(_layers)
 
 
-def _tensors(part, name):
-    """(name, tensor) of all that is in a part, by the attributes that lead there."""
+def _tensors(part, name, around):
+    """(name, tensor) of all that is in a part, by the attributes that lead there. `around` has the parts that it is in."""
     if isinstance(part, Tensor):
         yield name, part
-    elif hasattr(part, "tensors"):
-        yield from ((f"{name}.{inner}", t) for inner, t in part.tensors().items())
-    elif isinstance(part, (dict, list, tuple)):
-        for key, inner in part.items() if isinstance(part, dict) else enumerate(part):
-            yield from _tensors(inner, f"{name}.{key}")
+    elif isinstance(part, (Module, _core._nn.Layer, dict, list, tuple)) and not any(part is other for other in around):
+        inside = vars(part) if isinstance(part, Module) else part.tensors() if isinstance(part, _core._nn.Layer) else part
+        for key, inner in inside.items() if isinstance(inside, dict) else enumerate(inside):
+            yield from _tensors(inner, f"{name}.{key}" if name else str(key), (*around, part))
 
 
 class Module:
@@ -25,11 +24,12 @@ class Module:
     def tensors(self):
         """All tensors by their names, no copies."""
         named, known = {}, set()
-        for name, part in vars(self).items():
-            for full, t in _tensors(part, name):
-                if t.id() not in known:
-                    named[full] = t
-                    known.add(t.id())
+        for name, t in _tensors(self, "", ()):
+            if t.id() not in known and name in named:
+                raise Error(f"two tensors have the name {name}, as those of the keys 1 and '1' of a dict")
+            if t.id() not in known:
+                named[name] = t
+                known.add(t.id())
         return named
 
     def parameters(self):
