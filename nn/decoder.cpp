@@ -33,6 +33,9 @@ AttentionConfig attention_config(const DecoderConfig& c, int block) {
                     .rope_channels = c.rope_channels,
                     .rope_base = c.rope_base_of(block),
                     .rope_scaling = c.scaling_of(block),
+                    .rope_reversed = c.rope_reversed,
+                    .query_scale_beta = c.query_scale_beta,
+                    .query_scale_positions = c.rope_original_positions,
                     .scores = c.scores_of(block),
                     .dropout = c.dropout,
                     .out_dropout = c.attn_out_dropout ? c.dropout : 0,
@@ -169,6 +172,7 @@ Decoder::Decoder(const Params& p, const DecoderConfig& c)
       wte(p / decoder_names(c).tokens, c.vocab_size, c.n_embd),
       wpe(make_positions(p, c)),
       ngrams(p / decoder_names(c).ngrams, config),
+      embedding_norm(make_norm(p, decoder_names(c).embedding_norm, c, c.embedding_norm)),
       h(make_blocks(p / decoder_names(c).blocks, c)),
       ln_f(make_norm(p, decoder_names(c).last_norm, c)),
       lm_head(make_head(p, c, wte)),
@@ -193,7 +197,8 @@ Tensor Decoder::embed(const TokenRows& tokens, std::span<KVCache* const> caches)
   Tensor x = wte(ids);
   if (ngrams.exists()) x = x + ngrams(ids, starts, caches);
   x = scaled(x, config.embedding_scale);
-  return wpe.exists() ? x + wpe(positions_of(tokens, firsts)) : x;
+  if (wpe.exists()) x = x + wpe(positions_of(tokens, firsts));
+  return maybe_norm(embedding_norm, x);
 }
 
 // What routers note comes out of a block behind its output, since a checkpoint has one output.
@@ -323,7 +328,7 @@ void Decoder::drop(KVCache& cache, std::int64_t begin, std::int64_t end) const {
   check(can_move(), "[decoder] learned positions are a part of what a cache holds");
   const TapePause pause;
   cache.drop(begin, end, [&](std::size_t layer, const Tensor& keys) {
-    return h[layer].attn.moved_keys(keys, end, begin);
+    return h[layer].attn.moved_keys(keys, end, begin, cache.most());
   });
 }
 

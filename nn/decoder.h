@@ -65,6 +65,7 @@ struct Decoder {
   DecoderConfig config;  // with_defaults()
   Embedding wte, wpe;    // wpe is absent unless positions are learned
   NgramEmbedding ngrams;
+  Norm embedding_norm;  // absent without DecoderConfig::embedding_norm
   std::vector<Block> h;
   Norm ln_f;
   Linear lm_head;

@@ -2,6 +2,8 @@
 
 #include <numbers>
 
+#include "tapegrad/base/text/internal/number_text.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -35,12 +37,27 @@ std::string shortest(const std::string& pattern, int blocks) {
   return letters.substr(0, size);
 }
 
+// The numbers of "1,1.25,2". Error, naming the option, for another text.
+std::vector<double> numbers_in(std::string_view option, std::string_view text) {
+  std::vector<double> numbers;
+  for (std::string_view rest = text; numbers.empty() || rest.starts_with(',');) {
+    if (!numbers.empty()) rest.remove_prefix(1);
+    const auto number = take_number<double>(rest);
+    check(number && (rest.empty() || rest.starts_with(',')),
+          "{} must be numbers with commas between them, as 1,1.25,2, not '{}'", option, text);
+    check(*number >= 1e-6 && *number <= 1e6, "{} are from 1e-6 to 1e6, not {}", option, *number);
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 // Options that change nothing unless another part is there.
 void check_needs(const DecoderConfig& c) {
   const DecoderConfig plain;
   const bool scaled = c.rope_scaling != RopeScalingKind::none;
   const bool llama3 = c.rope_scaling == RopeScalingKind::llama3;
   const bool yarn = c.rope_scaling == RopeScalingKind::yarn, moe = c.moe.exist();
+  const bool longrope = c.rope_scaling == RopeScalingKind::longrope;
   const struct {
     bool has_part, given;
     std::string_view option, part;
@@ -52,13 +69,17 @@ void check_needs(const DecoderConfig& c) {
        "rope_scaling llama3"},
       {llama3, c.rope_high_freq_factor != plain.rope_high_freq_factor, "rope_high_freq_factor",
        "rope_scaling llama3"},
-      {llama3 || yarn, c.rope_original_positions != plain.rope_original_positions,
-       "rope_original_positions", "rope_scaling llama3 or yarn"},
+      {llama3 || yarn || longrope || c.query_scale_beta != 0,
+       c.rope_original_positions != plain.rope_original_positions, "rope_original_positions",
+       "rope_scaling llama3, yarn or longrope, or query_scale_beta"},
       {yarn, c.rope_beta_fast != plain.rope_beta_fast, "rope_beta_fast", "rope_scaling yarn"},
       {yarn, c.rope_beta_slow != plain.rope_beta_slow, "rope_beta_slow", "rope_scaling yarn"},
-      {yarn, c.rope_attention_factor != plain.rope_attention_factor, "rope_attention_factor",
-       "rope_scaling yarn"},
+      {yarn || longrope, c.rope_attention_factor != plain.rope_attention_factor,
+       "rope_attention_factor", "rope_scaling yarn or longrope"},
       {yarn, c.rope_truncate != plain.rope_truncate, "rope_truncate", "rope_scaling yarn"},
+      {longrope, !c.rope_short_factors.empty(), "rope_short_factors", "rope_scaling longrope"},
+      {longrope, !c.rope_long_factors.empty(), "rope_long_factors", "rope_scaling longrope"},
+      {c.rotary(), c.rope_reversed, "rope_reversed", "positions rotary"},
       {c.window != 0, !c.window_pattern.empty(), "window_pattern", "window"},
       {c.rotary(), c.rope_window_base != 0, "rope_window_base", "positions rotary"},
       {c.window != 0, c.rope_window_base != 0, "rope_window_base", "window"},
@@ -97,9 +118,28 @@ void check_yarn(const DecoderConfig& c) {
         "rope_original_positions {} of rope_scaling yarn must be above {:.6g}, which is 2 pi "
         "rope_beta_slow, and below {:.6g}, which is 2 pi rope_beta_fast rope_base",
         c.rope_original_positions, least, most);
-  check(c.rope_attention_factor == 0 || c.rope_attention_factor >= 1e-6,
-        "rope_attention_factor is 0, for that of the factor, or at least 1e-6, not {}",
-        c.rope_attention_factor);
+}
+
+void check_longrope(const DecoderConfig& c) {
+  check(c.rope_original_positions >= 2,
+        "rope_original_positions of rope_scaling longrope must be 2 or more, not {}",
+        c.rope_original_positions);
+  const std::int64_t pairs = c.turned_channels() / 2;
+  const auto check_count = [&](std::string_view option, const std::string& text) {
+    const auto numbers = std::ssize(numbers_in(option, text));
+    check(numbers == pairs,
+          "{} must be {} numbers, one for each pair of channels that turn, not {}", option, pairs,
+          numbers);
+  };
+  check_count("rope_short_factors", c.rope_short_factors);
+  check_count("rope_long_factors", c.rope_long_factors);
+}
+
+// The attention factor of scaled positions where the config has 0.
+double usual_attention_factor(const DecoderConfig& c) {
+  return c.rope_scaling == RopeScalingKind::longrope
+             ? longrope_attention_factor(c.rope_factor, c.rope_original_positions)
+             : yarn_attention_factor(c.rope_factor);
 }
 
 }  // namespace
@@ -119,7 +159,7 @@ DecoderConfig DecoderConfig::with_defaults() const {
   c.separate_qkv = projects_apart(), c.n_kv_head = kv_heads(), c.head_size = channels_per_head();
   c.positions = position_kind(), c.norm = norm_kind();
   // These are written only where they say something.
-  const bool has_rms = norm_kind() == NormKind::rms || norm_kind() == NormKind::rms_plus;
+  const bool has_rms = norm_kind() != NormKind::layer && norm_kind() != NormKind::unbiased;
   if (has_rms || with_norm_bias() == with_bias()) c.norm_bias.reset();
   if (with_mlp_bias() == with_bias()) c.mlp_bias.reset();
   if (!rotary() || turned_channels() == channels_per_head()) c.rope_channels.reset();
@@ -143,7 +183,8 @@ DecoderConfig DecoderConfig::with_defaults() const {
 
 std::optional<RopeScaling> DecoderConfig::scaling() const {
   using Kind = RopeScaling::Kind;
-  const bool turns_others = rope_factor != 1 || rope_attention_factor != 0;
+  const bool is_longrope = rope_scaling == RopeScalingKind::longrope;
+  const bool turns_others = rope_factor != 1 || rope_attention_factor != 0 || is_longrope;
   if (rope_scaling == RopeScalingKind::none || !turns_others) return std::nullopt;
   RopeScaling s{.factor = rope_factor,
                 .low_freq_factor = rope_low_freq_factor,
@@ -153,10 +194,19 @@ std::optional<RopeScaling> DecoderConfig::scaling() const {
                 .beta_slow = rope_beta_slow,
                 .truncate = rope_truncate};
   s.attention_factor =
-      rope_attention_factor != 0 ? rope_attention_factor : yarn_attention_factor(rope_factor);
+      rope_attention_factor != 0 ? rope_attention_factor : usual_attention_factor(*this);
   if (rope_scaling == RopeScalingKind::linear) s.kind = Kind::linear;
   if (rope_scaling == RopeScalingKind::yarn) s.kind = Kind::yarn;
+  if (!is_longrope) return s;
+  s.kind = Kind::longrope;
+  s.short_factors = numbers_in("rope_short_factors", rope_short_factors);
+  s.long_factors = numbers_in("rope_long_factors", rope_long_factors);
   return s;
+}
+
+bool DecoderConfig::same_angles(std::int64_t tokens, std::int64_t others) const {
+  const bool is_long = tokens > rope_original_positions;
+  return rope_scaling != RopeScalingKind::longrope || is_long == (others > rope_original_positions);
 }
 
 std::optional<RopeScaling> DecoderConfig::scaling_of(int block) const {
@@ -199,7 +249,11 @@ void DecoderConfig::validate() const {
   check(rope_high_freq_factor > rope_low_freq_factor || rope_scaling != RopeScalingKind::llama3,
         "rope_high_freq_factor {} must be above rope_low_freq_factor {}", rope_high_freq_factor,
         rope_low_freq_factor);
+  check(rope_attention_factor == 0 || rope_attention_factor >= 1e-6,
+        "rope_attention_factor is 0, for that of the factor, or at least 1e-6, not {}",
+        rope_attention_factor);
   if (rope_scaling == RopeScalingKind::yarn) check_yarn(*this);
+  if (rope_scaling == RopeScalingKind::longrope) check_longrope(*this);
   for (const double cap : {attention_softcap, logit_softcap}) {
     check(cap == 0 || cap >= 1e-3, "a soft cap is 0, for none, or at least 0.001, not {}", cap);
   }

@@ -31,9 +31,9 @@ inline constexpr std::array<std::string_view, 3> kPositionsNames = {"learned", "
 inline std::span<const std::string_view> names_of(Positions) { return kPositionsNames; }
 
 // How rotary positions go on beyond those of the first training: see RopeScaling in ops.h.
-enum class RopeScalingKind { none, llama3, linear, yarn };
-inline constexpr std::array<std::string_view, 4> kRopeScalingNames = {"none", "llama3", "linear",
-                                                                      "yarn"};
+enum class RopeScalingKind { none, llama3, linear, yarn, longrope };
+inline constexpr std::array<std::string_view, 5> kRopeScalingNames = {"none", "llama3", "linear",
+                                                                      "yarn", "longrope"};
 inline std::span<const std::string_view> names_of(RopeScalingKind) { return kRopeScalingNames; }
 
 // The parts of a Decoder, with nanoGPT's names. Without further choices it is GPT-2 (Radford et
@@ -82,22 +82,29 @@ struct DecoderConfig {
   int ngrams = 1;
   std::int64_t ngram_rows = 16384;  // of each of their tables, at most
   double embedding_scale = 1;       // token embeddings are multiplied by it
+  bool embedding_norm = false;      // a norm of what the first block gets
   double residual_scale = 1;        // so is what attention and feed-forward add
   bool residual_scalars = false;    // learned, of a block's input and the embedding: see Block
   std::optional<std::int64_t> rope_channels = {};  // channels of a head that turn [all]
   double rope_base = 10000;
+  bool rope_reversed = false;  // pairs turn the other way
   // The base in blocks with the window, whose positions are not scaled then; 0: as in the others.
   double rope_window_base = 0;
   // Which blocks turn queries and keys, as window_pattern: R (rotary) does, N (none) does not.
   // Empty: all do.
   std::string rope_pattern = {};
   RopeScalingKind rope_scaling = RopeScalingKind::none;
-  double rope_factor = 1;
+  double rope_factor = 1;                                      // of longrope, for the next but one
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
-  std::int64_t rope_original_positions = 8192;                 // of llama3 and yarn
-  double rope_beta_fast = 32, rope_beta_slow = 1;              // of yarn, as the next two
-  double rope_attention_factor = 0;  // 0 is yarn_attention_factor(rope_factor)
-  bool rope_truncate = true;
+  std::int64_t rope_original_positions = 8192;     // of llama3, yarn, longrope and query_scale_beta
+  double rope_beta_fast = 32, rope_beta_slow = 1;  // of yarn
+  double rope_attention_factor = 0;                // of yarn and longrope; 0: the papers' own
+  bool rope_truncate = true;                       // of yarn
+  // Of longrope, "1,1.25,2": see RopeScaling.
+  std::string rope_short_factors = {}, rope_long_factors = {};
+  // Queries at position p are multiplied by 1 + β·ln(1 + ⌊p / rope_original_positions⌋), as in
+  // Llama 4 and Ministral 3.
+  double query_scale_beta = 0;
 
   // The values that members without one stand for.
   bool with_bias() const { return bias.value_or(arch == Architecture::gpt2); }
@@ -135,6 +142,8 @@ struct DecoderConfig {
   // The scaling of rotary positions, if there is one; and if a block has it.
   std::optional<RopeScaling> scaling() const;
   std::optional<RopeScaling> scaling_of(int block) const;
+  // False if the angles of a text that may come to have so many tokens are not those of another.
+  bool same_angles(std::int64_t tokens, std::int64_t others) const;
 
   // Throws Error, naming the values, for a config that no model can have.
   void validate() const;
@@ -213,6 +222,8 @@ struct DecoderConfig {
       {.least = 1, .most = 1 << 24, .newer = true});
     t("embedding_scale", c.embedding_scale, "multiply token embeddings by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
+    t("embedding_norm", c.embedding_norm, "a norm of the embeddings, before the first block",
+      {.newer = true});
     t("residual_scale", c.residual_scale, "multiply the outputs of attention and feed-forward by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
     t("residual_scalars", c.residual_scalars,
@@ -225,6 +236,8 @@ struct DecoderConfig {
     t("rope_base", c.rope_base,
       "base of rotary positions, whose slowest pair turns by about 1 / base per token",
       {.least = 1, .most = 1e12, .newer = true});
+    t("rope_reversed", c.rope_reversed, "rotary positions turn the other way, as in nanochat",
+      {.newer = true});
     t("rope_window_base", c.rope_window_base,
       "base of rotary positions in blocks with the window, where they are not scaled; 0: as in the "
       "others",
@@ -235,7 +248,7 @@ struct DecoderConfig {
       {.newer = true});
     t("rope_scaling", c.rope_scaling,
       "which rotary positions turn --rope-factor times slower: llama3 and yarn, slow ones; linear, "
-      "all",
+      "all; longrope, by --rope-short-factors and --rope-long-factors",
       {.newer = true});
     t("rope_factor", c.rope_factor, "how much slower scaled rotary positions turn",
       {.least = 1, .most = 1e6, .newer = true});
@@ -255,10 +268,20 @@ struct DecoderConfig {
       "yarn slows pairs of channels that turn less than X times in the original positions",
       {.least = 1e-6, .most = 1e6, .newer = true});
     t("rope_attention_factor", c.rope_attention_factor,
-      "yarn multiplies queries and keys by X; 0 stands for 0.1 ln(--rope-factor) + 1",
+      "yarn and longrope multiply queries and keys by X; 0 stands for 0.1 ln(--rope-factor) + 1, "
+      "and for sqrt(1 + ln(--rope-factor) / ln(--rope-original-positions))",
       {.least = 0, .most = 1e6, .newer = true});
     t("rope_truncate", c.rope_truncate,
       "yarn goes from slowed pairs to kept ones between whole pairs", {.newer = true});
+    t("rope_short_factors", c.rope_short_factors,
+      "longrope turns each pair of channels so many times slower: a number for each, 1,1.25,2",
+      {.newer = true});
+    t("rope_long_factors", c.rope_long_factors,
+      "the same for texts that may become longer than --rope-original-positions", {.newer = true});
+    t("query_scale_beta", c.query_scale_beta,
+      "multiply queries at position P by 1 + X ln(1 + floor(P / --rope-original-positions)); 0: "
+      "none",
+      {.least = 0, .most = 1e6, .newer = true});
   }
 };
 

@@ -11,7 +11,8 @@ namespace tapegrad::nn {
 // GPT-2 ("h.0.attn.c_attn.weight"), with Architecture::llama as in their Llama, without "model."
 // ("layers.0.self_attn.q_proj.weight").
 struct DecoderNames {
-  const char *tokens, *positions, *blocks, *last_norm, *head = "lm_head", *ngrams = "ngrams";
+  const char *tokens, *positions, *blocks, *last_norm, *head = "lm_head", *ngrams = "ngrams",
+                                                       *embedding_norm = "embedding_norm";
   // In a block; empty where its config has no such norm.
   const char *before_attention, *attention, *after_attention;
   const char *before_mlp, *mlp, *after_mlp;

@@ -56,18 +56,23 @@ RMSNorm::RMSNorm(const Params& p, std::int64_t channels, double epsilon)
 
 namespace {
 
-bool is_rms(NormKind kind) { return kind == NormKind::rms || kind == NormKind::rms_plus; }
+bool has_bias(const NormOptions& how) {
+  return how.bias && (how.kind == NormKind::layer || how.kind == NormKind::unbiased);
+}
 
 }  // namespace
 
-Norm::Norm(const Params& p, std::int64_t channels, const NormOptions& how)
-    : options(how),
-      weight(p.parameter("weight", {channels}, how.kind == NormKind::rms_plus ? zeros() : ones())) {
-  if (how.bias && !is_rms(how.kind)) bias = p.parameter("bias", {channels}, zeros());
+Norm::Norm(const Params& p, std::int64_t width, const NormOptions& how)
+    : options(how), channels(width) {
+  if (how.kind == NormKind::rms_bare) return;
+  weight = p.parameter("weight", {width}, how.kind == NormKind::rms_plus ? zeros() : ones());
+  if (has_bias(how)) bias = p.parameter("bias", {width}, zeros());
 }
 
 Tensor Norm::operator()(const Tensor& x) const {
-  if (options.kind == NormKind::rms) return rms_norm(x, weight, options.eps);
+  if (options.kind == NormKind::rms || options.kind == NormKind::rms_bare) {
+    return rms_norm(x, weight, options.eps);
+  }
   if (options.kind == NormKind::rms_plus) return rms_norm(x, weight + 1, options.eps);
   return layer_norm(x, weight, bias,
                     {.eps = options.eps, .unbiased = options.kind == NormKind::unbiased});

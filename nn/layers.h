@@ -78,9 +78,10 @@ enum class NormKind {
   unbiased,  // layer_norm, whose variance divides by C − 1
   rms,       // rms_norm
   rms_plus,  // rms_norm with weights 1 + w, as in Gemma; w is initialised to 0
+  rms_bare,  // rms_norm without weights, as in nanochat
 };
-inline constexpr std::array<std::string_view, 4> kNormKindNames = {"layer", "unbiased", "rms",
-                                                                   "rms-plus"};
+inline constexpr std::array<std::string_view, 5> kNormKindNames = {"layer", "unbiased", "rms",
+                                                                   "rms-plus", "rms-bare"};
 inline std::span<const std::string_view> names_of(NormKind) { return kNormKindNames; }
 struct NormOptions {
   NormKind kind = NormKind::layer;
@@ -90,10 +91,11 @@ struct NormOptions {
 // (…, C) → (…, C).
 struct Norm {
   NormOptions options;
-  Tensor weight, bias;  // (C); the bias may be undefined
+  std::int64_t channels = 0;  // 0: there is no norm
+  Tensor weight, bias;        // (C); either may be undefined
   Norm() = default;
   Norm(const Params& p, std::int64_t channels, const NormOptions& options);
-  bool exists() const { return weight.defined(); }
+  bool exists() const { return channels > 0; }
   Tensor operator()(const Tensor& x) const;
 };
 

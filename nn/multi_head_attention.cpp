@@ -1,13 +1,38 @@
 #include "tapegrad/nn/multi_head_attention.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace tapegrad::nn {
 
 namespace {
 
 // Norms x (B, T, heads·D) over as many channels as the norm has: those of each head, or of all.
 Tensor norm_heads(const Norm& norm, const Tensor& x) {
-  const std::int64_t B = x.dim(0), T = x.dim(1), size = norm.weight.dim(0);
+  const std::int64_t B = x.dim(0), T = x.dim(1), size = norm.channels;
   return reshape(norm(reshape(x, {B, T, x.dim(2) / size, size})), x.shape());
+}
+
+// What queries x (B, T, C) are multiplied by, (B or 1, T, 1), where row b begins at firsts[b].
+// Undefined if that is 1 for all.
+Tensor query_scales(const AttentionConfig& c, const Tensor& x,
+                    const std::vector<std::int64_t>& firsts, const Tensor& document_starts) {
+  const std::int64_t T = x.dim(1),
+                     latest = firsts.empty() ? 0 : *std::max_element(firsts.begin(), firsts.end());
+  if (c.query_scale_beta == 0 || latest + T <= c.query_scale_positions) return {};
+  const auto* const starts =
+      document_starts.defined() ? document_starts.data<std::int32_t>() : nullptr;
+  const std::int64_t rows = starts == nullptr && firsts.empty() ? 1 : x.dim(0);
+  std::vector<float> scales;
+  for (std::int64_t b = 0; b < rows; ++b) {
+    const std::int64_t first = firsts.empty() ? 0 : firsts[static_cast<std::size_t>(b)];
+    for (std::int64_t t = 0; t < T; ++t) {
+      const std::int64_t place = first + t - (starts == nullptr ? 0 : starts[b * T + t]);
+      const auto times = static_cast<double>(place / c.query_scale_positions);
+      scales.push_back(static_cast<float>(1 + c.query_scale_beta * std::log(1 + times)));
+    }
+  }
+  return Tensor::from(scales, {rows, T, 1}).to(x.dtype());
 }
 
 }  // namespace
@@ -32,7 +57,8 @@ MultiHeadAttention::MultiHeadAttention(const Params& p, std::int64_t channels,
 }
 
 bool MultiHeadAttention::packed() const {
-  return !config.separate_qkv && config.n_kv_head == config.n_head && !config.qk_norm;
+  return !config.separate_qkv && config.n_kv_head == config.n_head && !config.qk_norm &&
+         config.query_scale_beta == 0;
 }
 
 Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels, const Places& places,
@@ -45,7 +71,9 @@ Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels, const 
                .turned = config.rope_channels,
                .base = config.rope_base,
                .scaling = config.rope_scaling,
-               .back = back});
+               .back = back,
+               .reversed = config.rope_reversed,
+               .lengths = places.lengths});
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& padding,
@@ -84,6 +112,8 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, const Place
   }
   parts.q = turned(parts.q, parts.q.dim(2), places);
   parts.k = turned(parts.k, parts.k.dim(2), places);
+  const Tensor scales = query_scales(config, parts.q, places.firsts, places.document_starts);
+  if (scales.defined()) parts.q = parts.q * scales;
   return parts;
 }
 
@@ -94,15 +124,16 @@ Tensor MultiHeadAttention::weights(const Tensor& x, const Tensor& padding) const
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, CachedLayer caches) const {
   check(config.causal, "[attention] only causal attention can go on after what it has seen");
-  const QKV parts = project(x, {.firsts = caches.lengths()});
+  const QKV parts = project(x, {.firsts = caches.lengths(), .lengths = caches.most()});
   caches.append(parts.k, parts.v);
   return c_proj(attention(parts.q, caches.cached(), config.n_head, config.scores));
 }
 
-Tensor MultiHeadAttention::moved_keys(const Tensor& keys, std::int64_t from,
-                                      std::int64_t to) const {
+Tensor MultiHeadAttention::moved_keys(const Tensor& keys, std::int64_t from, std::int64_t to,
+                                      std::int64_t most) const {
   const auto at = [&](std::int64_t first) {
-    return Places{.firsts = std::vector(static_cast<std::size_t>(keys.dim(0)), first)};
+    return Places{.firsts = std::vector(static_cast<std::size_t>(keys.dim(0)), first),
+                  .lengths = {most}};
   };
   return turned(turned(keys, keys.dim(2), at(from), true), keys.dim(2), at(to));
 }

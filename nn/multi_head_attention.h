@@ -25,6 +25,9 @@ struct AttentionConfig {
   std::optional<std::int64_t> rope_channels = {};  // of a head, that turn [all]
   double rope_base = 10000;
   std::optional<RopeScaling> rope_scaling = {};
+  bool rope_reversed = false;   // see RopeOptions
+  double query_scale_beta = 0;  // see DecoderConfig
+  std::int64_t query_scale_positions = 8192;
   bool causal = true;
   ScoreOptions scores = {};  // a window is for self-attention
   double dropout = 0;        // of the attention weights
@@ -62,8 +65,10 @@ struct MultiHeadAttention {
   // which their keys and values are added. For generation: no tape may record it. Only causal
   // attention can do this.
   Tensor operator()(const Tensor& x, CachedLayer caches) const;
-  // Keys (B, T, K·D) of positions from `from` on, as they are at positions from `to` on.
-  Tensor moved_keys(const Tensor& keys, std::int64_t from, std::int64_t to) const;
+  // Keys (B, T, K·D) of positions from `from` on, as they are at positions from `to` on, of texts
+  // that may come to have `most` tokens.
+  Tensor moved_keys(const Tensor& keys, std::int64_t from, std::int64_t to,
+                    std::int64_t most) const;
   // Attention of x to `memory` (B, S, C). Needs separate_qkv, and neither causal, rope nor qk_norm.
   Tensor operator()(const Tensor& x, const Tensor& memory, Rng* rng, const Tensor& padding) const;
   // The keys and values that the last one makes of a memory, and that attention with them.
@@ -74,10 +79,12 @@ struct MultiHeadAttention {
   struct QKV {
     Tensor q, k, v;
   };
-  // Where the positions of the B sequences begin: at `firsts`; without any, all at 0.
+  // Where the positions of the B sequences begin: at `firsts`; without any, all at 0. How many
+  // tokens they may come to have [T].
   struct Places {
     std::vector<std::int64_t> firsts = {};
     Tensor document_starts = {};
+    std::vector<std::int64_t> lengths = {};
   };
   // Q and K normed and turned.
   QKV project(const Tensor& x, const Places& places) const;

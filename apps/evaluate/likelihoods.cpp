@@ -109,10 +109,11 @@ ScoredTokens scored_tokens(const data::Tokenizer& tokenizer, const std::string& 
 }
 
 // Goes on behind what was kept of the item before.
-void LikelihoodScorer::read_shared(const std::vector<Token>& shared) {
+void LikelihoodScorer::read_shared(const std::vector<Token>& shared, std::int64_t most) {
   std::size_t known = common_prefix(kept_tokens_, shared);
-  if (known < kLeastExamples) known = 0;
-  if (known == 0) kept_ = nn::KVCache(model_.gpt.config.block_size, type_);
+  const bool same_angles = model_.gpt.config.same_angles(kept_.most(), most);
+  if (known < kLeastExamples || !same_angles) known = 0;
+  if (known == 0) kept_ = nn::KVCache(most, type_);
   kept_tokens_.clear();  // until all is read
   kept_.truncate(static_cast<std::int64_t>(known));
   if (known < shared.size()) {
@@ -128,11 +129,12 @@ ItemOutput LikelihoodScorer::score(const Item& item) try {
   const std::vector<ScoredTokens> rows = rows_of(model_, item);
   const std::size_t shared = shared_length(rows);
   const std::vector<Token>& first = rows.front().tokens;
-  read_shared({first.begin(), first.begin() + static_cast<std::ptrdiff_t>(shared)});
-
-  // The rest of each choice is a row of one pass. What fills shorter rows stands behind them.
   std::size_t longest = 0;
   for (const ScoredTokens& row : rows) longest = std::max(longest, row.tokens.size() - 1 - shared);
+  read_shared({first.begin(), first.begin() + static_cast<std::ptrdiff_t>(shared)},
+              static_cast<std::int64_t>(shared + longest));
+
+  // The rest of each choice is a row of one pass. What fills shorter rows stands behind them.
   std::vector<Token> inputs;
   std::vector<nn::KVCache> caches;
   for (const ScoredTokens& row : rows) {

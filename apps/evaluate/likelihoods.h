@@ -44,7 +44,7 @@ class LikelihoodScorer {
   std::int64_t tokens() const { return tokens_; }  // that were computed
 
  private:
-  void read_shared(const std::vector<data::Token>& shared);
+  void read_shared(const std::vector<data::Token>& shared, std::int64_t most);
 
   const run::TextModel& model_;
   CacheType type_;

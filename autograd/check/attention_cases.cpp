@@ -160,6 +160,16 @@ void add_rotations(Cases& cases) {
                                    .factor = 2.5, .original_positions = 16,
                                    .kind = RopeScaling::Kind::yarn, .attention_factor = 1.5}});
        }},
+      {"rope(4, longrope)", {{2, 3, 8}}, normal,
+       [](In x) {
+         return rope(x[0], 4, {.document_starts = ids({0, 0, 0, 0, 0, 2}, {2, 3}),
+                               .scaling = RopeScaling{.original_positions = 2,
+                                                      .kind = RopeScaling::Kind::longrope,
+                                                      .attention_factor = 1.5,
+                                                      .short_factors = {1, 2},
+                                                      .long_factors = {3, 4}},
+                               .reversed = true});
+       }},
       {"rope(4)", {{2, 0, 4}}, normal, [](In x) { return rope(x[0], 4); }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());

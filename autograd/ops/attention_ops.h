@@ -73,19 +73,27 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
 // et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023, section 3):
 // pairs that turn less than beta_slow times in the original positions turn slower, those that turn
 // more than beta_fast times do not, in between by a ramp over the pairs; and turned channels are
-// multiplied by attention_factor.
+// multiplied by attention_factor. LongRoPE (Ding et al., "LongRoPE: Extending LLM Context Window
+// Beyond 2 Million Tokens", 2024, section 3): each pair turns slower by a number of its own, of
+// which texts longer than the original positions have others; turned channels are multiplied, too.
 struct RopeScaling {
-  enum class Kind { llama3, linear, yarn };
-  double factor = 8;
+  enum class Kind { llama3, linear, yarn, longrope };
+  double factor = 8;                                 // of all but longrope
   double low_freq_factor = 1, high_freq_factor = 4;  // of llama3
-  std::int64_t original_positions = 8192;            // of llama3 and yarn
+  std::int64_t original_positions = 8192;            // of all but linear
   Kind kind = Kind::llama3;
   double beta_fast = 32, beta_slow = 1;  // of yarn
-  double attention_factor = 1;           // of yarn; the paper's: yarn_attention_factor(factor)
-  bool truncate = true;                  // of yarn: the ramp begins and ends at whole pairs
+  // Of yarn and longrope; the papers': yarn_attention_factor() and longrope_attention_factor().
+  double attention_factor = 1;
+  bool truncate = true;  // of yarn: the ramp begins and ends at whole pairs
+  // Of longrope, one for each pair: what divides its frequency in texts of at most
+  // original_positions, and in longer ones.
+  std::vector<double> short_factors = {}, long_factors = {};
 };
 // YaRN's factor of queries and keys, 0.1 · mscale · ln(factor) + 1; for factors up to 1, it is 1.
 double yarn_attention_factor(double factor, double mscale = 1);
+// LongRoPE's, √(1 + ln(factor) / ln(original_positions)); for factors up to 1, it is 1.
+double longrope_attention_factor(double factor, std::int64_t original_positions);
 struct RopeOptions {
   std::int64_t first = 0;                     // the position of row 0
   std::vector<std::int64_t> firsts = {};      // of x (B, T, C): one for each of the B, if not empty
@@ -94,7 +102,11 @@ struct RopeOptions {
   std::optional<std::int64_t> turned = {};    // channels of a head that turn [all]
   double base = 10000;
   std::optional<RopeScaling> scaling = {};
-  bool back = false;  // undo, up to rounding, what the same options without `back` do
+  bool back = false;      // undo, up to rounding, what the same options without `back` do
+  bool reversed = false;  // turn by −m·base^(−2i/D) in place of m·base^(−2i/D)
+  // The lengths by which longrope chooses: of x (B, T, C) one for each text, or one for all.
+  // Without any, a text has T tokens, and each document with document_starts those that it has.
+  std::vector<std::int64_t> lengths = {};
 };
 // Rotary position embedding (Su et al., "RoFormer", 2021, section 3.2.2): attention scores between
 // rows that are turned depend on how far they are apart, not on where they are. x (…, T, C) holds

@@ -18,9 +18,16 @@ struct Turn {
   std::vector<std::int64_t> firsts;  // of each sequence; one serves all
   double base;
   std::optional<RopeScaling> scaling;
-  double magnitude = 1;         // of turned channels, after by before
-  double sign = 1;              // −1 turns back
-  Tensor document_starts = {};  // (B, T) i32, or undefined
+  std::vector<std::int64_t> lengths = {};  // see RopeOptions
+  double magnitude = 1;                    // of turned channels, after by before
+  double sign = 1;                         // −1 turns back
+  Tensor document_starts = {};             // (B, T) i32, or undefined
+
+  bool is(RopeScaling::Kind kind) const { return scaling && scaling->kind == kind; }
+  // True if longrope takes a text of so many tokens for a long one.
+  bool is_long(std::int64_t length) const {
+    return is(RopeScaling::Kind::longrope) && length > scaling->original_positions;
+  }
 };
 
 // Frequencies and angles are rounded to T as transformers rounds them: a model that was trained
@@ -64,20 +71,23 @@ T yarn(T power, std::int64_t pair, const Ramp& ramp, const RopeScaling& s) {
   return 1 / (static_cast<T>(s.factor) * power) * (1 - kept) + 1 / power * kept;
 }
 
-// How far each pair turns from one position to the next, in radians.
+// How far each pair turns from one position to the next, in radians. `is_long`: see Turn.
 template <class T>
-std::vector<double> frequencies(const Turn& turn) {
+std::vector<double> frequencies(const Turn& turn, bool is_long) {
   using Kind = RopeScaling::Kind;
-  const auto is = [&](Kind kind) { return turn.scaling && turn.scaling->kind == kind; };
-  const Ramp ramp = is(Kind::yarn) ? yarn_ramp(turn) : Ramp{};
+  const Ramp ramp = turn.is(Kind::yarn) ? yarn_ramp(turn) : Ramp{};
   std::vector<double> result;
   for (std::int64_t i = 0; i < turn.turned / 2; ++i) {
     const T exponent = static_cast<T>(2 * i) / static_cast<T>(turn.turned);
     const T power = static_cast<T>(std::pow(turn.base, static_cast<double>(exponent)));
     T frequency = 1 / power;
-    if (is(Kind::linear)) frequency /= static_cast<T>(turn.scaling->factor);
-    if (is(Kind::llama3)) frequency = llama3(frequency, *turn.scaling);
-    if (is(Kind::yarn)) frequency = yarn(power, i, ramp, *turn.scaling);
+    if (turn.is(Kind::linear)) frequency /= static_cast<T>(turn.scaling->factor);
+    if (turn.is(Kind::llama3)) frequency = llama3(frequency, *turn.scaling);
+    if (turn.is(Kind::yarn)) frequency = yarn(power, i, ramp, *turn.scaling);
+    if (turn.is(Kind::longrope)) {
+      const auto& factors = is_long ? turn.scaling->long_factors : turn.scaling->short_factors;
+      frequency = 1 / (static_cast<T>(factors[static_cast<std::size_t>(i)]) * power);
+    }
     result.push_back(frequency);
   }
   return result;
@@ -132,18 +142,41 @@ void angles(const std::vector<double>& frequency, const Turn& turn, std::int64_t
   }
 }
 
-// The angles of all sequences: (firsts, rows, 2, R/2).
+// The angles of all sequences: (sequences, rows, 2, R/2). Sequence i is of the length
+// lengths[i], and begins at firsts[i]; where there is one of them, it is that of all.
 template <class T>
-Tensor angles_of(const Turn& turn, std::int64_t rows) {
-  const std::vector<double> frequency = frequencies<T>(turn);
-  const auto sequences = std::ssize(turn.firsts);
-  Tensor table = Tensor::empty({sequences, rows, turn.turned}, dtype_of<T>());
+Tensor angles_of(const Turn& turn, std::int64_t rows, const std::vector<std::int64_t>& lengths) {
+  const auto of = [](const std::vector<std::int64_t>& all, std::size_t i) {
+    return all.size() == 1 ? all.front() : all[i];
+  };
+  const std::vector<double> usual = frequencies<T>(turn, false);
+  const bool some_long = std::any_of(lengths.begin(), lengths.end(),
+                                     [&](std::int64_t length) { return turn.is_long(length); });
+  const std::vector<double> of_long = some_long ? frequencies<T>(turn, true) : usual;
+  const std::size_t sequences = std::max(turn.firsts.size(), lengths.size());
+  Tensor table =
+      Tensor::empty({static_cast<std::int64_t>(sequences), rows, turn.turned}, dtype_of<T>());
   T* out = table.template mutable_data<T>();
-  for (const std::int64_t first : turn.firsts) {
-    angles(frequency, turn, first, rows, out);
+  for (std::size_t i = 0; i < sequences; ++i) {
+    const auto& frequency = turn.is_long(of(lengths, i)) ? of_long : usual;
+    angles(frequency, turn, of(turn.firsts, i), rows, out);
     out += rows * turn.turned;
   }
   return table;
+}
+
+// The length of the document of each token (B, T), of which document_starts has the beginnings.
+std::vector<std::int64_t> document_lengths(const Tensor& document_starts) {
+  const std::int64_t T = document_starts.dim(1);
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(document_starts.numel()));
+  for (std::int64_t b = 0; b < document_starts.dim(0); ++b) {
+    const std::int32_t* const starts = document_starts.data<std::int32_t>() + b * T;
+    for (std::int64_t t = T, end = T; t-- > 0;) {
+      lengths[static_cast<std::size_t>(b * T + t)] = end - starts[t];
+      if (t == starts[t]) end = t;
+    }
+  }
+  return lengths;
 }
 
 template <class T>
@@ -168,17 +201,26 @@ Tensor turned_rows(const Tensor& x, const Turn& turn) {
   dispatch(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t rows = x.dim(-2), width = x.dim(-1);
-    const Tensor table = angles_of<T>(turn, rows);
+    const bool by_document = turn.document_starts.defined() && turn.lengths.empty() &&
+                             turn.is_long(rows);  // whose lengths choose then
+    const std::vector<std::int64_t> documents =
+        by_document ? document_lengths(turn.document_starts) : std::vector<std::int64_t>();
+    const std::vector<std::int64_t> lengths =
+        by_document ? std::vector<std::int64_t>{0} : turn.lengths;
+    const Tensor table = angles_of<T>(turn, rows, lengths.empty() ? std::vector{rows} : lengths);
+    const Tensor of_long = by_document ? angles_of<T>(turn, rows, {rows}) : table;
     const std::int64_t angle_rows = table.dim(0) * rows;
     const auto* start =
         turn.document_starts.defined() ? turn.document_starts.data<std::int32_t>() : nullptr;
-    const T *in = x.data<T>(), *angle = table.data<T>();
+    const T *in = x.data<T>(), *angle = table.data<T>(), *long_angle = of_long.data<T>();
     T* out = y.mutable_data<T>();
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / width);
     parallel_for(x.numel() / width, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
         const std::int64_t place = r % angle_rows - (start == nullptr ? 0 : start[r]);
-        turn_row(turn, in + r * width, angle + place * turn.turned, width, out + r * width);
+        const bool is_long = by_document && turn.is_long(documents[static_cast<std::size_t>(r)]);
+        const T* const of = (is_long ? long_angle : angle) + place * turn.turned;
+        turn_row(turn, in + r * width, of, width, out + r * width);
       }
     });
   });
@@ -197,10 +239,22 @@ Tensor apply_turn(const Tensor& x, const Turn& turn) {
       });
 }
 
-void check_scaling(const RopeScaling& s) {
+void check_longrope(const RopeScaling& s, std::int64_t pairs) {
+  check_numbers("RopeScaling", {{"attention_factor", s.attention_factor, above(0)}});
+  for (const auto* factors : {&s.short_factors, &s.long_factors}) {
+    check(std::ssize(*factors) == pairs,
+          "[RopeScaling] longrope needs a short and a long factor for each of {} pairs, not {}",
+          pairs, factors->size());
+    for (const double factor : *factors)
+      check_numbers("RopeScaling", {{"factor", factor, above(0)}});
+  }
+}
+
+void check_scaling(const RopeScaling& s, std::int64_t pairs) {
   check_numbers("RopeScaling",
                 {{"factor", s.factor, above(0)},
                  {"original_positions", static_cast<double>(s.original_positions), above(0)}});
+  if (s.kind == RopeScaling::Kind::longrope) return check_longrope(s, pairs);
   if (s.kind == RopeScaling::Kind::linear) return;
   if (s.kind == RopeScaling::Kind::yarn) {
     check_numbers("RopeScaling", {{"beta_fast", s.beta_fast, above(0)},
@@ -246,20 +300,31 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
     documents = documents.clone();  // so that the caller may change it before backward
   }
   check_numbers("RopeOptions", {{"base", options.base, above(0)}});
-  if (options.scaling) check_scaling(*options.scaling);
+  const auto& lengths = options.lengths;
+  check(lengths.size() < 2 || (x.rank() == 3 && std::ssize(lengths) == x.dim(0)),
+        "[rope] {} lengths are not those of the sequences of x {}", lengths.size(), x.shape());
+  if (options.scaling) check_scaling(*options.scaling, turned / 2);
   Turn turn{.head_size = head_size,
             .channels = channels,
             .turned = turned,
             .firsts = std::move(firsts),
             .base = options.base,
             .scaling = options.scaling,
+            .lengths = lengths,
             .document_starts = std::move(documents)};
-  if (turn.scaling && turn.scaling->kind == RopeScaling::Kind::yarn) {
-    check(options.base > 1, "[rope] YaRN needs a base above 1, not {}", options.base);
+  const bool is_yarn = turn.is(RopeScaling::Kind::yarn);
+  check(!is_yarn || options.base > 1, "[rope] YaRN needs a base above 1, not {}", options.base);
+  if (is_yarn || turn.is(RopeScaling::Kind::longrope)) {
     turn.magnitude = turn.scaling->attention_factor;
   }
-  if (options.back) turn.sign = -1, turn.magnitude = 1 / turn.magnitude;
+  if (options.back) turn.magnitude = 1 / turn.magnitude;
+  if (options.back != options.reversed) turn.sign = -1;
   return apply_turn(x, turn);
+}
+
+double longrope_attention_factor(double factor, std::int64_t original_positions) {
+  const double positions = std::log(static_cast<double>(original_positions));
+  return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / positions);
 }
 
 double yarn_attention_factor(double factor, double mscale) {

@@ -112,9 +112,13 @@ std::int64_t Generation::position_limit() const {
 
 std::int64_t Generation::positions_for(std::int64_t prompt_tokens,
                                        const GenerateOptions& options) const {
+  const bool slides = prompt_tokens > model_.config.block_size && options.context == Context::exact;
+  return !options.kv_cache || (slides && !in_pieces()) ? 0 : longest(prompt_tokens, options);
+}
+
+// The positions that the model may come to see of a text at once.
+std::int64_t Generation::longest(std::int64_t prompt_tokens, const GenerateOptions& options) const {
   const std::int64_t most = model_.config.block_size;
-  const bool slides = prompt_tokens > most && options.context == Context::exact;
-  if (!options.kv_cache || (slides && !in_pieces())) return 0;
   // Nothing follows the last token, so that nobody needs its keys.
   const std::int64_t further = std::clamp<std::int64_t>(options.max_new_tokens - 1, 0, most);
   return std::min(most, prompt_tokens + further);
@@ -169,7 +173,7 @@ void Generation::remove(Id id) {
   if (may_share(s) && s.cache.length() >= kLeastShared) {
     Tokens read = s.text.tokens();
     read.resize(static_cast<std::size_t>(s.cache.length()));
-    kept_.keep(std::move(read), s.text.options().adapter, std::move(s.cache));
+    kept_.keep(std::move(read), kind_of(s), std::move(s.cache));
   }
   keep_draft(s);
   make_room_for_running();
@@ -199,9 +203,9 @@ bool Generation::may_share(const Sequence& s) const {
   return batch_invariant_ && s.text.options().kv_cache && s.dropped == 0;
 }
 
-// True if equal tokens have equal keys and values in both.
-bool Generation::have_one_adapter(const Sequence& a, const Sequence& b) {
-  return a.text.options().adapter == b.text.options().adapter;
+// Equal tokens have equal keys and values in sequences of one kind.
+KeptCaches::Kind Generation::kind_of(const Sequence& s) const {
+  return {s.text.options().adapter, !model_.config.same_angles(s.positions, 0)};
 }
 
 // A prompt that is to be scored needs the logits at all positions.
@@ -215,9 +219,9 @@ void Generation::share(Id id, Sequence& s) {
   if (!may_begin_shared(s)) return;
   // The last token is read in any case, since its logits are needed.
   const auto wanted = std::span(s.text.tokens()).first(s.text.tokens().size() - 1);
-  KeptCaches::Match best = kept_.find(wanted, s.text.options().adapter);
+  KeptCaches::Match best = kept_.find(wanted, kind_of(s));
   for (const auto& [other_id, other] : sequences_) {
-    if (other_id == id || !may_share(other) || !have_one_adapter(s, other)) continue;
+    if (other_id == id || !may_share(other) || kind_of(s) != kind_of(other)) continue;
     const std::int64_t common =
         std::min(common_beginning(wanted, other.text.tokens()), other.cache.length());
     if (common > best.length) best = {&other.cache, common};
@@ -234,7 +238,8 @@ void Generation::share_draft(Sequence& s) {
   if (s.text.options().draft == nullptr) return;
   if (draft_ != s.text.options().draft) kept_drafts_.shrink(0);
   draft_ = s.text.options().draft;
-  const KeptCaches::Match best = kept_drafts_.find(s.text.tokens(), std::nullopt);
+  const KeptCaches::Kind kind{.is_long = !draft_->config.same_angles(s.positions, 0)};
+  const KeptCaches::Match best = kept_drafts_.find(s.text.tokens(), kind);
   if (best.length < kLeastShared) return;
   s.text.proposer()->begin_with(best.cache->first(best.length, s.positions));
 }
@@ -246,7 +251,8 @@ void Generation::keep_draft(Sequence& s) {
   Tokens read = s.text.tokens();
   read.resize(static_cast<std::size_t>(std::min(cache.length(), std::ssize(read))));
   cache.truncate(std::ssize(read));
-  kept_drafts_.keep(std::move(read), std::nullopt, std::move(cache));
+  const KeptCaches::Kind kind{.is_long = !draft_->config.same_angles(s.positions, 0)};
+  kept_drafts_.keep(std::move(read), kind, std::move(cache));
 }
 
 // True if a sequence that was added before is reading more of the same beginning.
@@ -255,7 +261,7 @@ bool Generation::waits(Id id, const Sequence& s) const {
   const auto wanted = std::span(s.text.tokens()).first(s.text.tokens().size() - 1);
   return std::any_of(sequences_.begin(), sequences_.lower_bound(id), [&](const auto& entry) {
     const Sequence& other = entry.second;
-    if (other.text.end() || !may_share(other) || !have_one_adapter(s, other)) return false;
+    if (other.text.end() || !may_share(other) || kind_of(s) != kind_of(other)) return false;
     const std::int64_t common = common_beginning(wanted, other.text.tokens());
     return common >= s.cache.length() + kLeastShared && other.cache.length() < common;
   });

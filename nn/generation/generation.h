@@ -69,10 +69,10 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType typ
 // A sequence becomes, to the bit, the text that it becomes alone with the same generator, whatever
 // others run beside it and whatever the number of threads. If all matrices are quantised, the bits
 // do not depend on how its prompt is cut into pieces either. Then prompts share what they begin
-// with: a sequence goes on behind the keys and values of the longest beginning that a sequence
-// here, or a removed one, has read; if another one is reading a longer one, it waits for that.
-// Otherwise what is read in several pieces gives the same logits up to rounding, and nothing is
-// shared.
+// with (LongRoPE's long texts with long ones): a sequence goes on behind the keys and values of the
+// longest beginning that a sequence here, or a removed one, has read; if another one is reading a
+// longer one, it waits for that. Otherwise what is read in several pieces gives the same logits up
+// to rounding, and nothing is shared.
 //
 // A draft (GenerateOptions::draft) has keys and values of its own, for no more positions than those
 // of its texts. With Context::shift, it has as many as it can see.
@@ -160,13 +160,14 @@ class Generation {
   };
 
   const Sequence& find(Id id) const;
+  std::int64_t longest(std::int64_t prompt_tokens, const GenerateOptions& options) const;
   std::int64_t positions_for(std::int64_t prompt_tokens, const GenerateOptions& options) const;
   std::int64_t position_limit() const;
   void make_room(Sequence& s) const;
   void propose(std::span<Sequence* const> sequences) const;
   bool in_pieces() const { return limits_.prompt_chunk || batch_invariant_; }
   bool may_share(const Sequence& s) const;
-  static bool have_one_adapter(const Sequence& a, const Sequence& b);
+  KeptCaches::Kind kind_of(const Sequence& s) const;
   bool may_begin_shared(const Sequence& s) const;
   void share(Id id, Sequence& s);
   void share_draft(Sequence& s);
@@ -176,6 +177,7 @@ class Generation {
   std::int64_t unread(const Sequence& s) const;
   std::vector<Sequence*> next_to_read(bool others);
   void score_prompt(RunningText& text, const Tensor& states, std::int64_t first) const;
+  Tensor read_whole(const Sequence& s, const Tokens& window) const;
   Tensor read_alone(Sequence& s) const;
   std::vector<Tensor> prefill_apart(std::span<Sequence* const> sequences) const;
   void prefill_apart(std::span<Sequence* const> sequences, double& seconds,

@@ -89,13 +89,24 @@ void Generation::score_prompt(RunningText& text, const Tensor& states, std::int6
   }
 }
 
+// The logits (1, V) of the token behind a window, all of which is computed. LongRoPE's angles are
+// those of the whole text, as where it has a cache.
+Tensor Generation::read_whole(const Sequence& s, const Tokens& window) const {
+  const std::int64_t most = longest(s.text.prompt_tokens(), s.text.options());
+  if (model_.config.same_angles(most, std::ssize(window))) {
+    return model_.last_logits(row_of(window));
+  }
+  KVCache cache(most);
+  return model_.last_logits(row_of(window), cache);
+}
+
 // Reads what is to be read of one sequence, or a piece of it. Returns the logits (1, V) of the next
 // token, undefined if a part of the prompt is still to be read.
 Tensor Generation::read_alone(Sequence& s) const {
   const Tokens window = seen_tokens(s.text.tokens(), s.sinks(), s.dropped);
   const RowAdapters chosen({s.text.options().adapter});
   if (!s.text.options().kv_cache || (s.slides() && !in_pieces())) {
-    return model_.last_logits(row_of(window));
+    return read_whole(s, window);
   }
   const std::int64_t first = s.cache.length();
   const auto unread = std::span(window).subspan(static_cast<std::size_t>(first));

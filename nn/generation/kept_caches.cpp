@@ -17,22 +17,21 @@ std::int64_t positions_of(std::span<const std::shared_ptr<CachedPage>> pages,
   return positions;
 }
 
-void KeptCaches::keep(std::vector<std::int32_t> tokens, Adapter adapter, KVCache cache) {
-  const Match longest = find(tokens, adapter);
+void KeptCaches::keep(std::vector<std::int32_t> tokens, const Kind& kind, KVCache cache) {
+  const Match longest = find(tokens, kind);
   const auto all = std::ssize(tokens);
   if (longest.length == all && all <= longest.cache->length()) return;
   std::erase_if(kept_, [&](const Kept& kept) {
-    return kept.adapter == adapter &&
-           common_beginning(kept.tokens, tokens) == std::ssize(kept.tokens);
+    return kept.kind == kind && common_beginning(kept.tokens, tokens) == std::ssize(kept.tokens);
   });
-  kept_.push_back({std::move(tokens), adapter, std::move(cache)});
+  kept_.push_back({std::move(tokens), kind, std::move(cache)});
 }
 
-KeptCaches::Match KeptCaches::find(std::span<const std::int32_t> tokens, Adapter adapter) {
+KeptCaches::Match KeptCaches::find(std::span<const std::int32_t> tokens, const Kind& kind) {
   std::int64_t most = 0;
   auto best = kept_.end();
   for (auto at = kept_.begin(); at != kept_.end(); ++at) {
-    if (at->adapter != adapter) continue;
+    if (at->kind != kind) continue;
     const std::int64_t length = common_beginning(at->tokens, tokens);
     if (length <= most) continue;
     most = length;

@@ -20,18 +20,23 @@ std::int64_t positions_of(std::span<const std::shared_ptr<CachedPage>> pages,
 // The caches that texts have left, for those that begin as they did.
 class KeptCaches {
  public:
-  using Adapter = std::optional<std::int64_t>;  // see GenerateOptions::adapter
+  // What equal tokens have equal keys and values by.
+  struct Kind {
+    std::optional<std::int64_t> adapter = {};  // see GenerateOptions::adapter
+    bool is_long = false;                      // angles of long texts: see LongRoPE in ops.h
+    bool operator==(const Kind&) const = default;
+  };
 
   // Keeps a cache of these tokens, and forgets those of which it has all. Does nothing if a kept
-  // one has all of it. Caches of different adapters have nothing to do with each other.
-  void keep(std::vector<std::int32_t> tokens, Adapter adapter, KVCache cache);
-  // The cache of this adapter whose tokens begin with the most of these, and how many that are;
+  // one has all of it. Caches of different kinds have nothing to do with each other.
+  void keep(std::vector<std::int32_t> tokens, const Kind& kind, KVCache cache);
+  // The cache of this kind whose tokens begin with the most of these, and how many that are;
   // null if none does.
   struct Match {
     const KVCache* cache = nullptr;
     std::int64_t length = 0;
   };
-  Match find(std::span<const std::int32_t> tokens, Adapter adapter);
+  Match find(std::span<const std::int32_t> tokens, const Kind& kind);
   // Forgets caches, those first that have not been found for the longest, until there are pages for
   // at most `most` positions.
   void shrink(std::int64_t most);
@@ -41,7 +46,7 @@ class KeptCaches {
  private:
   struct Kept {
     std::vector<std::int32_t> tokens;
-    Adapter adapter;
+    Kind kind;
     KVCache cache;
   };
   std::vector<Kept> kept_;  // the one that was found last is last

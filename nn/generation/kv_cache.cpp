@@ -147,6 +147,12 @@ std::vector<std::int64_t> CachedLayer::lengths() const {
   return lengths;
 }
 
+std::vector<std::int64_t> CachedLayer::most() const {
+  std::vector<std::int64_t> most;
+  for (const KVCache* cache : caches_) most.push_back(cache->most());
+  return most;
+}
+
 void CachedLayer::append(const Tensor& keys, const Tensor& values) {
   check(keys.rank() == 3 && keys.dim(0) == std::ssize(caches_),
         "[kv_cache] keys {} are not those of {} sequences", keys.shape(), caches_.size());

@@ -56,7 +56,8 @@ class KeysAndValues {
 class KVCache {
  public:
   KVCache() = default;
-  // With no more room than for `most` positions, as long as there are no more.
+  // With no more room than for `most` positions, as long as there are no more. LongRoPE's angles go
+  // by it, too: they are those of a text that may come to have so many.
   explicit KVCache(std::int64_t most, CacheType type = CacheType::f32) : most_(most), type_(type) {}
   // A copy is made by clone() or first().
   KVCache(const KVCache&) = delete;
@@ -65,6 +66,7 @@ class KVCache {
   KVCache& operator=(KVCache&&) = default;
 
   std::int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
+  std::int64_t most() const { return most_; }
   void clear() { layers_.clear(), tokens_.clear(); }
   // Those of append_tokens(), one for each position, or none.
   std::span<const std::int32_t> tokens() const { return tokens_; }
@@ -96,8 +98,9 @@ class CachedLayer {
  public:
   CachedLayer(std::span<KVCache* const> caches, std::size_t layer);
 
-  // How many positions stand before each row.
+  // How many positions stand before each row, and KVCache::most() of each.
   std::vector<std::int64_t> lengths() const;
+  std::vector<std::int64_t> most() const;
   // Adds keys and values (B, T, C) of the next T positions of each of the B rows. Error if there
   // are not B, if C is another than before, or if T > 1 and a cache is there several times.
   void append(const Tensor& keys, const Tensor& values);

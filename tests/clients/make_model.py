@@ -3,7 +3,8 @@
 
 usage: make_model.py TYPE TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
 
-TYPE is gemma, gemma2, gemma3_text, gpt2, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3 or stablelm.
+TYPE is gemma, gemma2, gemma3_text, gpt2, granite, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3 or
+stablelm.
 
 TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
 Face's layout, in several files if weights take more than the size of one, with expected.safetensors: input_ids (B, T),
@@ -27,6 +28,11 @@ OWN = {  # what a type has beside the sizes of all
     "granite": {"embedding_multiplier": 3.0, "logits_scaling": 2.5, "residual_multiplier": 0.6, "attention_multiplier": 0.3},
     "gpt2": {}, "llama": {}, "mistral": {"tie_word_embeddings": False}, "olmo2": {"tie_word_embeddings": False},
     "phi3": {"partial_rotary_factor": 0.5, "pad_token_id": None}, "qwen2": {}, "qwen3": {"head_dim": 20},
+    "olmo3": {"tie_word_embeddings": False, "num_hidden_layers": 5, "sliding_window": 8},
+    "ministral3": {"tie_word_embeddings": False, "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 1.0,
+        "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}},
+    "nanochat": {"tie_word_embeddings": False, "pad_token_id": None},
     "smollm3": {"num_hidden_layers": 5, "pad_token_id": None},
     "stablelm": {"partial_rotary_factor": 0.5, "use_qkv_bias": True, "tie_word_embeddings": False}}
 parser.add_argument("type", choices=OWN)

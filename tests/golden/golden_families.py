@@ -5,6 +5,7 @@ steps of fine-tuning. Attention is transformers' own, since PyTorch's knows no s
 
 usage: golden_families.py [NAME …]   (needs the Python packages torch, transformers, safetensors)
 """
+import json
 import pathlib
 import sys
 
@@ -12,8 +13,9 @@ import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
                           GemmaForCausalLM, GraniteConfig,
-                          GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, LlamaConfig, LlamaForCausalLM, MixtralConfig,
-                          MixtralForCausalLM, Olmo2Config, Olmo2ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
+                          GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
+                          Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, Olmo2Config,
+                          Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
                           Phi3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
                           StableLmForCausalLM)
 
@@ -24,6 +26,9 @@ SHAPE = {"vocab_size": VOCABULARY, "max_position_embeddings": 24, "hidden_size":
          "num_attention_heads": 4, "num_key_value_heads": 2, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None,
          "tie_word_embeddings": True}
 YARN = {"rope_type": "yarn", "rope_theta": 5.0, "factor": 2.5, "original_max_position_embeddings": 10}
+# Beyond the original positions, where transformers changes the angles, and computes all anew.
+LONGROPE = {"rope_type": "longrope", "rope_theta": 50.0, "factor": 1.5, "attention_factor": 0.875, "original_max_position_embeddings": 3, "short_factor": [1.0, 1.25, 1.5],
+            "long_factor": [1.5, 3.0, 4.5]}
 KINDS = ["sliding_attention", "full_attention"]
 MODELS = {
     "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
@@ -40,6 +45,18 @@ MODELS = {
     "phi3": lambda: Phi3ForCausalLM(Phi3Config(
         **SHAPE | {"hidden_size": 32, "tie_word_embeddings": False}, original_max_position_embeddings=24,
         partial_rotary_factor=0.75)),
+    "phi3_longrope": lambda: Phi3ForCausalLM(Phi3Config(
+        **SHAPE | {"hidden_size": 32, "tie_word_embeddings": False}, original_max_position_embeddings=3,
+        partial_rotary_factor=0.75, rope_parameters=dict(LONGROPE))),
+    "olmo3": lambda: Olmo3ForCausalLM(Olmo3Config(
+        **SHAPE | {"num_hidden_layers": 4, "tie_word_embeddings": False}, sliding_window=4, rope_parameters=dict(YARN))),
+    "ministral3": lambda: Ministral3ForCausalLM(Ministral3Config(
+        **SHAPE, head_dim=16, rope_parameters=YARN | {"mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.5})),
+    "nanochat": lambda: NanoChatForCausalLM(NanoChatConfig(**SHAPE | {"tie_word_embeddings": False}, final_logit_softcapping=5.0)),
+    # MiniCPM's class is not one of transformers. A Granite with these numbers computes the same: see minicpm().
+    "minicpm": lambda: GraniteForCausalLM(GraniteConfig(
+        **SHAPE, embedding_multiplier=12.0, residual_multiplier=1.4 / 2 ** 0.5, logits_scaling=16 / 8, attention_multiplier=0.5,
+        rope_parameters=LONGROPE | {"factor": 1.2, "attention_factor": None, "original_max_position_embeddings": 20, "short_factor": [1.0, 1.25], "long_factor": [1.5, 3.0]})),
     "stablelm": lambda: StableLmForCausalLM(StableLmConfig(
         **SHAPE | {"hidden_size": 32, "tie_word_embeddings": False}, use_qkv_bias=True, partial_rotary_factor=0.25)),
     "llama_yarn": lambda: LlamaForCausalLM(LlamaConfig(
@@ -62,6 +79,30 @@ MODELS = {
 }
 
 
+# Olmo3's positions are scaled in layers without a window alone, as the paper has it (section 3.1), and as transformers 4.57 and llama.cpp
+# compute; transformers 5 scales all since its parameters for each kind of layer (pull request 45945 of its repository).
+def olmo3(model):
+    plain = type(model.model.rotary_emb)(Olmo3Config(**SHAPE, rope_parameters={"rope_type": "default", "rope_theta": YARN["rope_theta"]}))
+
+    def with_plain(module, args, kwargs):
+        x = args[0] if args else kwargs["hidden_states"]
+        return args, kwargs | {"position_embeddings": plain(x, torch.arange(x.shape[1])[None])}
+    for layer, kind in zip(model.model.layers, model.config.layer_types):
+        if kind == "sliding_attention":
+            layer.register_forward_pre_hook(with_plain, with_kwargs=True)
+
+
+# The config.json of a Granite as a MiniCPM's. Without a factor, transformers and MiniCPM's class take that of the positions.
+def minicpm(folder):
+    config = json.loads((folder / "config.json").read_text())
+    rope = config.pop("rope_parameters")
+    for key in ["embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier"]:
+        del config[key]
+    config |= {"model_type": "minicpm", "architectures": ["MiniCPMForCausalLM"], "scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 8,
+               "rope_theta": rope["rope_theta"], "rope_scaling": {key: value for key, value in rope.items() if key not in ["rope_theta", "factor", "attention_factor"]}}
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
 def write(name, make):
     folder = OUT / name
     torch.manual_seed(1)
@@ -74,6 +115,8 @@ def write(name, make):
     (folder / "generation_config.json").unlink(missing_ok=True)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                                  experts_implementation="eager").eval()
+    if name == "olmo3":
+        olmo3(model)
     ids = torch.randint(0, 400, (1, 12))
     prompt, more = ids[0, :4].tolist(), []
     with torch.no_grad():
@@ -83,6 +126,8 @@ def write(name, make):
     save_file({"input_ids": ids.to(torch.int32), "logits": logits, "prompt": torch.tensor(prompt, dtype=torch.int32),
                "greedy": torch.tensor(more, dtype=torch.int32), "fine_tuning": fine_tuning(model, ids)},
               folder / "expected.safetensors")
+    if name == "minicpm":
+        minicpm(folder)
     for file in folder.glob("*.safetensors"):
         file.chmod(0o644)
 

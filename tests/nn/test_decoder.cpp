@@ -82,6 +82,23 @@ const std::vector<Part>& parts() {
          c.positions = nn::Positions::rotary, c.rope_scaling = nn::RopeScalingKind::yarn;
          c.rope_factor = 3, c.rope_original_positions = 8, c.rope_base = 10;
        }},
+      {"LongRoPE",
+       [](Config& c) {
+         c.positions = nn::Positions::rotary, c.rope_scaling = nn::RopeScalingKind::longrope;
+         c.rope_factor = 3, c.rope_original_positions = 3;
+         c.rope_short_factors = c.rope_long_factors = "1";
+         for (std::int64_t i = 2; i < c.channels_per_head(); i += 2) {
+           c.rope_short_factors += ",1.5", c.rope_long_factors += ",3";
+         }
+       }},
+      {"queries that grow",
+       [](Config& c) { c.query_scale_beta = 0.5, c.rope_original_positions = 2; }},
+      {"all that nanochat has",
+       [](Config& c) {
+         c.positions = nn::Positions::rotary, c.rope_reversed = true;
+         c.norm = nn::NormKind::rms_bare, c.embedding_norm = c.qk_norm = true;
+         c.activation = nn::Activation::relu2, c.logit_softcap = 15;
+       }},
       {"biases in the feed-forward alone", [](Config& c) { c.bias = false, c.mlp_bias = true; }},
       {"biases in attention alone", [](Config& c) { c.bias = true, c.mlp_bias = false; }},
       {"all that Gemma has",

@@ -198,7 +198,7 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
       llama, [](C& c) { c.rope_truncate = false; }, "rope_truncate needs rope_scaling yarn");
   refused(
       llama, [](C& c) { c.rope_original_positions = 2; },
-      "rope_original_positions needs rope_scaling llama3 or yarn");
+      "rope_original_positions needs rope_scaling llama3, yarn or longrope");
   refused_of_yarn([](C& c) { c.rope_beta_slow = 33; },
                   "rope_beta_slow 33 must not be above rope_beta_fast 32");
   refused_of_yarn([](C& c) { c.rope_original_positions = 6; },

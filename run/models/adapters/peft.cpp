@@ -164,7 +164,7 @@ Adapter open_peft(const fs::path& folder, const nn::DecoderConfig& config) {
 void write_peft(const fs::path& folder, const Adapter& adapter, const nn::DecoderConfig& config,
                 const std::string& base) {
   const Family& family = family_of(config);
-  const auto free = options_of(family, family.hf.keys);
+  const auto free = options_of(family, family.hf.keys, config);
   require_expressible(family.hf.model_class, config, model_with(family, config, free), free);
   check(config.arch != nn::Architecture::gpt2 || !config.projects_apart(),
         "{} has one layer for Q, K and V, and these adapters one for each", family.hf.model_class);

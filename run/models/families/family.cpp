@@ -126,7 +126,7 @@ using Keys = const std::vector<FamilyKey>& (*)(const Family&);  // of a format
 // blocks. A class without biases is no better for that: plain Llama is not Mistral's.
 using Distance = std::tuple<std::ptrdiff_t, std::size_t, std::ptrdiff_t, bool>;
 Distance distance(const Family& family, const nn::DecoderConfig& config, Keys keys) {
-  auto free = options_of(family, keys(family));
+  auto free = options_of(family, keys(family), config);
   free.insert("tied");
   const nn::DecoderConfig model = model_with(family, config, free);
   const bool told_otherwise = model.rope_pattern != config.rope_pattern;
@@ -157,8 +157,9 @@ const Family& nearest_family(const nn::DecoderConfig& config, Keys keys) {
 }  // namespace
 
 const Family& family_of(const nn::DecoderConfig& config) {
+  static const std::vector<FamilyKey> none;
   return nearest_family(
-      config, [](const Family& f) -> auto& { return f.hf.keys; });
+      config, [](const Family& f) -> auto& { return f.hf.is_written ? f.hf.keys : none; });
 }
 
 const Family& gguf_family_of(const nn::DecoderConfig& config) {

@@ -21,7 +21,8 @@ nn::DecoderConfig effective_config(nn::DecoderConfig c) {
   if (!c.rotary() || !c.scaling()) {
     const Section plain = section_of("model", usual);
     for (const std::string_view option : rope_scaling_options()) {
-      set_option(c, option, *plain.find(option));
+      const bool of_queries = c.query_scale_beta != 0 && option == "rope_original_positions";
+      if (!of_queries) set_option(c, option, *plain.find(option));
     }
   }
   if (c.attention_scale == 0) c.attention_scale = usual_attention_scale(c);
@@ -36,6 +37,12 @@ nn::DecoderConfig with_usual_inner(nn::DecoderConfig c) {
   nn::DecoderConfig without = c;
   without.n_inner = {};
   return without.inner() == c.inner() ? without : c;
+}
+
+// Without a base of blocks with a window that is the others' own, whose positions are not scaled.
+nn::DecoderConfig without_same_base(nn::DecoderConfig c) {
+  if (c.rope_window_base == c.rope_base && !c.scaling()) c.rope_window_base = 0;
+  return c;
 }
 
 Section effective_section(const nn::DecoderConfig& config) {
@@ -259,7 +266,10 @@ nn::DecoderConfig model_with(const Family& family, const nn::DecoderConfig& conf
   return model;
 }
 
-std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys) {
+std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys,
+                                      const nn::DecoderConfig& config) {
+  using Kind = nn::RopeScalingKind;
+  const bool is_longrope = config.rope_scaling == Kind::longrope;
   std::set<std::string_view> options = {"vocab_size",       "dropout",          "ff_dropout",
                                         "attn_out_dropout", "moe_balance_loss", "moe_z_loss"};
   options.insert(family.same_tensors.begin(), family.same_tensors.end());
@@ -269,11 +279,20 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (key.option == kWindows) options.insert({"window", "window_pattern"});
     if (key.option == kRotaryBlocks) options.insert("rope_pattern");
     if (key.option == kDenseBlocks) options.insert("moe_pattern");
+    if (key.option == kLongRope && is_longrope) {
+      for (const auto option : rope_scaling_options(Kind::longrope)) options.insert(option);
+    }
     if (key.option != kRotation) continue;
+    if (family.hf.own_rotation != nullptr) {
+      options.insert({"query_scale_beta", "rope_original_positions"});
+    }
     if (family.model.rope_window_base != 0) options.insert("rope_window_base");
     if (family.hf.turned_share) options.insert("rope_channels");
     options.insert("rope_base");
-    if (!family.hf.may_scale_rotation) continue;
+    const auto scalings = family.hf.scalings;
+    const bool scales = scalings == HfFamily::Scalings::all ||
+                        (scalings == HfFamily::Scalings::longrope && is_longrope);
+    if (!scales) continue;
     for (const std::string_view option : rope_scaling_options()) options.insert(option);
     // transformers looks for it beside the parts for each kind of blocks.
     if (family.model.rope_window_base != 0) options.erase("rope_truncate");
@@ -290,6 +309,8 @@ std::vector<std::string_view> rope_scaling_options(std::optional<nn::RopeScaling
   add(Kind::llama3, {"rope_low_freq_factor", "rope_high_freq_factor", "rope_original_positions"});
   add(Kind::yarn, {"rope_original_positions", "rope_beta_fast", "rope_beta_slow",
                    "rope_attention_factor", "rope_truncate"});
+  add(Kind::longrope, {"rope_original_positions", "rope_attention_factor", "rope_short_factors",
+                       "rope_long_factors"});
   return options;
 }
 
@@ -300,7 +321,8 @@ std::vector<OptionDifference> differences_of(const nn::DecoderConfig& config,
   set_options(only, [&](std::string_view option) {
     return free.count(option) != 0 ? section.find(option) : nullptr;
   });
-  const Section ours = effective_section(config), theirs = effective_section(only);
+  const Section ours = effective_section(without_same_base(config)),
+                theirs = effective_section(without_same_base(only));
   std::vector<OptionDifference> differences;
   for (std::size_t i = 0; i < ours.values.size(); ++i) {
     const auto& [option, value] = ours.values[i];
@@ -321,6 +343,11 @@ void require_expressible(std::string_view format, const nn::DecoderConfig& confi
   fail("{} cannot express a model with {} {}, only with {}{}{}", format, first.option, first.value,
        first.only, reason == reasons.end() ? "" : ": ",
        reason == reasons.end() ? "" : reason->second);
+}
+
+Value window_above_zero(const Value& window) {
+  check(number_of(window) > 0, "{} must be 1 or more, or null", number_of(window));
+  return window;
 }
 
 double number_of(const Value& value) {

@@ -1,6 +1,29 @@
-#include "tapegrad/run/models/families/internal/family.h"
+#include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
+namespace {
+
+// llama.cpp gives three of four blocks the window of a file, if it has one, and scales positions in
+// the others alone.
+void window_of_most_blocks(nn::DecoderConfig& c) {
+  if (c.window == 0) return;
+  c.window_pattern = "SSSL";
+  c.rope_window_base = c.rope_base;
+}
+
+// Files of llama.cpp's converter have a list of all blocks.
+Value known_pattern(const Value& theirs) {
+  const auto* const blocks = std::get_if<std::vector<std::string>>(&theirs);
+  check(blocks != nullptr, "it must be a list of true and false");
+  for (std::size_t i = 0; i < blocks->size(); ++i) {
+    check((*blocks)[i] == (i % 4 == 3 ? "0" : "1"),
+          "block {} is {}: llama.cpp computes with a window in all but each fourth", i,
+          (*blocks)[i]);
+  }
+  return std::string("SSSL");
+}
+
+}  // namespace
 
 // Llama with norms behind each sublayer alone, and norms of queries and keys over all heads (OLMo
 // Team, "2 OLMo 2 Furious", 2024, section 2.1).
@@ -24,6 +47,16 @@ Family olmo2_family() {
   for (FamilyKey& key : f.gguf.keys) {
     if (key.option == "head_size") key.direction = FamilyKey::Direction::in;
   }
+  f.gguf.follow = window_of_most_blocks;
+  f.gguf.scales_windows = false;
+  std::erase_if(f.gguf.keys,
+                [](const FamilyKey& key) { return key.key == "attention.sliding_window"; });
+  f.gguf.keys.push_back({"attention.sliding_window", "window"});
+  f.gguf.keys.push_back({.key = "attention.sliding_window_pattern",
+                         .option = "window_pattern",
+                         .direction = FamilyKey::Direction::in,
+                         .ours = known_pattern});
+  f.gguf.reasons = {{"window_pattern", "llama.cpp gives all but each fourth block the window"}};
   f.gguf.reasons.push_back({"tied", "llama.cpp wants a head of its own: --no-tied"});
   std::erase_if(f.gguf.tensors, [](const GgufTensorName& name) {
     return name.ours.ends_with(".bias") || name.ours.ends_with("input_layernorm.weight");

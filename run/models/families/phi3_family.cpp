@@ -5,16 +5,11 @@ namespace {
 
 using Direction = FamilyKey::Direction;
 
-Value above_zero(const Value& window) {
-  check(number_of(window) > 0, "{} must be 1 or more, or null", number_of(window));
-  return window;
-}
-
 }  // namespace
 
 // Llama with one projection for Q, K and V, and one for the gate and what it multiplies; in later
-// models not all channels of a head turn (Microsoft, "Phi-3 Technical Report", 2024, section 2;
-// "Phi-4-Mini Technical Report", 2025, section 2).
+// models not all channels of a head turn, or positions are scaled by LongRoPE (Microsoft, "Phi-3
+// Technical Report", 2024, section 2; "Phi-4-Mini Technical Report", 2025, section 2).
 Family phi3_family() {
   Family f = llama_family();
   f.name = "phi3";
@@ -25,7 +20,8 @@ Family phi3_family() {
   f.hf.base_class = "Phi3Model";
   f.hf.set_absent({{"vocab_size", 32064}, {"hidden_size", 3072}, {"intermediate_size", 8192}});
   f.hf.turned_share = 1;
-  f.hf.may_scale_rotation = false;
+  f.hf.scalings = HfFamily::Scalings::longrope;
+  f.hf.original_positions = 4096;
   f.hf.never("attention_bias");
   f.hf.never("mlp_bias");
   std::erase_if(f.hf.keys, [](auto& key) { return key.key == "partial_rotary_factor"; });
@@ -33,7 +29,7 @@ Family phi3_family() {
            {.key = "sliding_window",
             .option = "window",
             .null = std::int64_t{0},
-            .ours = above_zero},
+            .ours = window_above_zero},
            {.key = "embd_pdrop", .option = "dropout", .direction = Direction::out},
            {.key = "resid_pdrop", .option = "dropout", .direction = Direction::out},
            // llama.cpp's converter asks for it.
@@ -55,6 +51,7 @@ Family phi3_family() {
   // Older versions of llama.cpp need it.
   f.gguf.keys.push_back(
       {.key = "attention.sliding_window", .only = std::int64_t{0}, .direction = Direction::out});
+  f.gguf.keys.push_back({.key = "", .option = kLongRope, .direction = Direction::ignored});
   std::erase_if(f.gguf.tensors, [](const GgufTensorName& name) {
     return name.ours.find("self_attn.") != std::string::npos &&
            !name.ours.ends_with("o_proj.weight");

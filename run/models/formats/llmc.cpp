@@ -216,7 +216,7 @@ Exported export_llmc(const TextModel& model, const fs::path& folder, const Store
   const nn::DecoderConfig& config = model.gpt.config;
   constexpr std::string_view kName = "llm.c's format";
   const Family gpt2 = gpt2_family();
-  require_expressible(kName, config, gpt2.model, options_of(gpt2, header_keys()));
+  require_expressible(kName, config, gpt2.model, options_of(gpt2, header_keys(), config));
   require_stored_as(type, model.params);
   const std::string tokenizer =
       llmc_tokenizer(model.tokenizer, default_prompt(model.tokenizer).front());

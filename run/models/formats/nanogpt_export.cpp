@@ -25,7 +25,7 @@ void check_expressible(const TextModel& model, const nn::DecoderConfig& c, const
   const Family gpt2 = gpt2_family();
   nn::DecoderConfig only = gpt2.model;
   only.activation = nn::Activation::gelu_erf;
-  std::set<std::string_view> options = options_of(gpt2, model_args());
+  std::set<std::string_view> options = options_of(gpt2, model_args(), c);
   if (!c.with_bias()) options.erase("qkv_bias");  // there is one option for all biases
   require_expressible(kName, c, only, options);
   const std::string_view kind = model.tokenizer.kind();

@@ -108,6 +108,54 @@ TEST_CASE("the linear scaling turns as positions between those of the first trai
   CHECK_FALSE(same_bits(rope(x, 8, {.first = 13, .scaling = scaling}), rope(x, 8, {.first = 3})));
 }
 
+TEST_CASE("LongRoPE goes by the length of each text", "[rope]") {
+  CHECK(longrope_attention_factor(32, 4096) == Approx(1.1902380714238083).epsilon(1e-14));
+  CHECK(longrope_attention_factor(0.5, 4096) == 1);
+  const auto scaling = [](std::int64_t original) {
+    return RopeScaling{.original_positions = original,
+                       .kind = RopeScaling::Kind::longrope,
+                       .attention_factor = 1.25,
+                       .short_factors = {1, 1.5},
+                       .long_factors = {2, 4}};
+  };
+  Rng rng(9);
+  const Tensor x = normal(rng, {2, 6, 8});
+  const Tensor of_short = rope(x, 4, {.scaling = scaling(6)});
+  const Tensor of_long = rope(x, 4, {.scaling = scaling(5)});
+  // Of the first pair and head at position 3: angles 3 and 3 / 2.
+  for (const auto& [y, angle] : {std::pair(of_short, 3.0), std::pair(of_long, 1.5)}) {
+    const double low = x.at({0, 3, 0}), high = x.at({0, 3, 2});
+    CHECK(y.at({0, 3, 0}) ==
+          Approx(1.25 * (low * std::cos(angle) - high * std::sin(angle))).margin(1e-6));
+  }
+  const Tensor mixed = rope(x, 4, {.scaling = scaling(5), .lengths = {5, 6}});
+  CHECK(same_bits(mixed.rows(0, 1), of_short.rows(0, 1)));
+  CHECK(same_bits(mixed.rows(1, 2), of_long.rows(1, 2)));
+  CHECK(same_bits(rope(x, 4, {.scaling = scaling(5), .lengths = {3}}), of_short));
+
+  // Documents side by side, and beside them one that is long.
+  const Tensor starts = ids({0, 0, 0, 3, 3, 3, 0, 0, 0, 0, 0, 0}).view({2, 6});
+  const Tensor y = rope(x, 4, {.document_starts = starts, .scaling = scaling(5)});
+  CHECK(same_bits(slice(y.rows(0, 1), 1, 0, 3), slice(of_short.rows(0, 1), 1, 0, 3)));
+  CHECK(same_bits(slice(y.rows(0, 1), 1, 3, 6),
+                  rope(slice(x.rows(0, 1), 1, 3, 6), 4, {.scaling = scaling(5)})));
+  CHECK(same_bits(y.rows(1, 2), of_long.rows(1, 2)));
+
+  const Tensor back = rope(rope(x, 4, {.scaling = scaling(5), .reversed = true}), 4,
+                           {.scaling = scaling(5), .back = true, .reversed = true});
+  CHECK(difference(back, x, 1e-5, 1e-6) == "");
+  RopeScaling wrong = scaling(5);
+  wrong.long_factors.pop_back();
+  CHECK_THROWS_WITH(rope(x, 4, {.scaling = wrong}),
+                    ContainsSubstring("a short and a long factor for each of 2 pairs, not 1"));
+}
+
+TEST_CASE("reversed rotary positions turn the other way", "[rope]") {
+  Rng rng(9);
+  const Tensor x = normal(rng, {1, 5, 8});
+  CHECK(same_bits(rope(x, 4, {.reversed = true}), rope(x, 4, {.back = true})));
+}
+
 TEST_CASE("YaRN turns and lengthens as transformers does", "[rope]") {
   // inv_freq and the attention factor of transformers 5.12's _compute_yarn_parameters, in f32.
   using Kind = RopeScaling::Kind;

@@ -29,6 +29,8 @@ nn::DecoderConfig unusual(const Family& family) {
     if (family.hf.turned_share) c.rope_channels = 4;
   }
   if (c.window != 0) c.window = 8;
+  if (family.name == "minicpm") c.residual_scale = 0.5;
+  if (family.hf.own_rotation != nullptr) c.query_scale_beta = 0.25;
   if (family.follow != nullptr) family.follow(c);
   return c;
 }
@@ -68,7 +70,7 @@ TEST_CASE("the keys and tensors of families name options of the config", "[famil
         INFO(key.key);
         CHECK((key.option.empty() || key.option == run::kRotation || key.option == run::kWindows ||
                key.option == run::kRotaryBlocks || key.option == run::kDenseBlocks ||
-               options.find(key.option) != nullptr));
+               key.option == run::kLongRope || options.find(key.option) != nullptr));
       }
     }
     for (const run::GgufTensorName& tensor : family.gguf.tensors) {
@@ -90,10 +92,10 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
       // These are read from the embedding, and in place of kRotation and its like.
       std::set<std::string_view> read_otherwise = {"vocab_size", "tied"};
       if (keys == &family.hf.keys) {
-        read_otherwise.insert(
-            {"rope_base", "window", "window_pattern", "rope_pattern", "rope_channels"});
+        read_otherwise.insert({"rope_base", "window", "window_pattern", "rope_pattern",
+                               "rope_channels", "query_scale_beta"});
       }
-      if (run::options_of(family, *keys).count("head_size") == 0) {
+      if (run::options_of(family, *keys, config).count("head_size") == 0) {
         read_otherwise.insert({"head_size", "attention_scale"});
         if (!family.hf.turned_share) read_otherwise.insert("rope_channels");
       }
@@ -117,9 +119,13 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   for (const Family& family : run::families()) {
     nn::DecoderConfig config = unusual(family);
     INFO(family.name);
-    CHECK(run::family_of(config).name == (family.name == "mistral" ? "llama" : family.name));
-    // llama.cpp wants an OLMoE's heads as they usually are.
-    if (family.name == "olmoe") config.n_kv_head.reset(), config.head_size.reset();
+    const auto written = family.name == "mistral"   ? "llama"
+                         : family.name == "minicpm" ? "granite"
+                                                    : family.name;
+    CHECK(run::family_of(config).name == written);
+    // llama.cpp wants an OLMoE's and an OLMo 2's heads as they usually are.
+    if (family.name == "olmoe") config.n_kv_head.reset();
+    if (family.name == "olmoe" || family.name == "olmo2") config.head_size.reset();
     if (!family.gguf.keys.empty()) CHECK(run::gguf_family_of(config).name == family.name);
     static const std::set<std::string_view> may_slide = {"gpt2", "llama", "mistral", "qwen2",
                                                          "qwen3"};

@@ -249,7 +249,9 @@ TEST_CASE("of two spellings of rotary positions, the one that transformers takes
   // Users put what a model card says beside what an export has written.
   folder.configure("rope_theta", golden.at("rope_theta"));
   folder.configure("rope_scaling", {{"rope_type", "proportional"}, {"factor", 4.0}});
-  refused("rope_type 'proportional' are not supported, only default, dynamic, linear, llama3 and");
+  refused(
+      "rope_type 'proportional' are not supported, only default, dynamic, linear, llama3, "
+      "longrope and yarn");
   folder.configure("rope_scaling", {{"type", "linear"}, {"factor", 2.5}});
   check_scores(folder.path(), "hf_llama", "linear");
   folder.configure("rope_theta", 500);

@@ -46,9 +46,11 @@ struct FamilyKey {
   Value (*theirs)(const Value& ours) = nullptr;
 };
 // In place of an option: all options of rotary positions, or of windows, which have no key each;
-// rope_pattern, as a list of 1 and 0; or moe_pattern, as a list of dense blocks.
+// rope_pattern, as a list of 1 and 0; moe_pattern, as a list of dense blocks; or those of LongRoPE,
+// whose factors GGUF has as tensors.
 inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
-                                  kRotaryBlocks = "rotary blocks", kDenseBlocks = "dense blocks";
+                                  kRotaryBlocks = "rotary blocks", kDenseBlocks = "dense blocks",
+                                  kLongRope = "longrope";
 
 // A tensor that Hugging Face's files call otherwise than we do. '#' is the number of a block. '@',
 // in their name alone, is the number of an expert: files have a tensor for each, of which ours is
@@ -63,6 +65,8 @@ struct HfFamily {
   // null; the same for some blocks, if `use_sliding_window` is true; or for those that
   // `layer_types` or `sliding_window_pattern` name, where the family's own are [Family::model].
   enum class Window { none, unless_null, if_asked, by_layer };
+  // The scalings of rotary positions that transformers computes with the family's class.
+  enum class Scalings { none, longrope, all };
 
   std::string_view model_class, base_class;       // "Qwen2ForCausalLM", "Qwen2Model"
   std::vector<FamilyKey> keys;                    // in the order in which they are written
@@ -74,7 +78,16 @@ struct HfFamily {
   // The share of a head's channels that turn, where files have no `partial_rotary_factor`. Nothing:
   // all turn, and files with another one are refused.
   std::optional<double> turned_share = {};
-  bool may_scale_rotation = true;  // transformers scales rotary positions in any of our ways
+  Scalings scalings = Scalings::all;
+  // The original positions where the file has none at its top, whatever its rope_parameters say.
+  std::optional<std::int64_t> original_positions = {};
+  // Of a family whose rope_parameters have query_scale_beta, as llama_4_scaling_beta: sets what
+  // transformers takes for a file without them. Null: there is no such number.
+  void (*own_rotation)(nn::DecoderConfig&) = nullptr;
+  // Sets options, after all keys, which files have in a form that depends on others.
+  void (*settle)(nn::DecoderConfig&) = nullptr;
+  // False: transformers has no class for it, and that of another family computes the same.
+  bool is_written = true;
   // The pre-tokenizer that transformers takes whatever the files say, and the sentence that refuses
   // another one. Empty: the files' own.
   std::string_view own_pre_tokenizer = {}, own_pre_tokenizer_only = {};
@@ -112,6 +125,9 @@ struct GgufFamily {
   bool may_scale_rotation = false;
   // llama.cpp takes files with a head and, for a tied one, without; otherwise as Family::model.
   bool takes_either_head = true;
+  // YaRN's attn_factor counts also in blocks with the window and a base of their own.
+  bool scales_windows = true;
+  bool takes_yarn_keys = false;  // llama.cpp reads YaRN's betas and yarn_log_multiplier
   // Sets options that llama.cpp decides by the sizes of the model.
   void (*follow)(nn::DecoderConfig&) = nullptr;
 
@@ -169,5 +185,6 @@ Family qwen3_family();
 Family granite_family();
 Family gemma_family();
 Family gemma3_family();
+Family olmo2_family();
 
 }  // namespace tapegrad::run

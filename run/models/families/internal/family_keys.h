@@ -40,7 +40,8 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
 
 // Options of a config that files with these keys have, or need not have; "tied" only where it has
 // a key.
-std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys);
+std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys,
+                                      const nn::DecoderConfig& config);
 
 // The options of a kind of scaled rotary positions, or of all kinds.
 std::vector<std::string_view> rope_scaling_options(
@@ -67,6 +68,8 @@ void require_expressible(std::string_view format, const nn::DecoderConfig& confi
                          const nn::DecoderConfig& only, const std::set<std::string_view>& free,
                          const Reasons& reasons = {});
 
+// For a window that null turns off. Error unless it is above 0.
+Value window_above_zero(const Value& window);
 // Of a value of a file, which may be a whole number. Error for one that is no number.
 double number_of(const Value& value);
 // A pattern of blocks whose every `size`-th has the letter `last`; 1 to 4,096.

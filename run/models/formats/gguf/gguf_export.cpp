@@ -42,15 +42,26 @@ void set_config_keys(const Family& family, const nn::DecoderConfig& c, const Sto
   for (const auto& [key, value] : values_of_keys(family.gguf.keys, c)) {
     keys[architecture + "." + std::string(key)] = gguf_value_of(value);
   }
+  if (c.query_scale_beta != 0) {
+    keys[architecture + kRopeScalingPositions] = c.rope_original_positions;
+  }
   const bool is_yarn = c.rope_scaling == nn::RopeScalingKind::yarn;
   if (c.scaling() && (is_yarn || c.rope_scaling == nn::RopeScalingKind::linear)) {
     keys[architecture + kRopeScalingType] = std::string(name_of_enum(c.rope_scaling));
     keys[architecture + kRopeScalingFactor] = c.rope_factor;
     if (!is_yarn) return;
+    if (family.gguf.takes_yarn_keys) {
+      keys[architecture + std::string(kYarnBetaFast)] = c.rope_beta_fast;
+      keys[architecture + std::string(kYarnBetaSlow)] = c.rope_beta_slow;
+    }
     keys[architecture + kRopeScalingPositions] = c.rope_original_positions;
     if (c.rope_attention_factor == 0) return;
     keys[architecture + kRopeScalingAttention] =
         c.rope_attention_factor / yarn_attention_factor(c.rope_factor);
+  } else if (c.rope_scaling == nn::RopeScalingKind::longrope) {
+    keys[architecture + kRopeScalingType] = std::string(kLongRopeType);
+    keys[architecture + kRopeScalingPositions] = c.rope_original_positions;
+    keys[architecture + kRopeScalingAttention] = c.scaling()->attention_factor;
   } else if (c.scaling()) {  // see rope_divisors(): llama.cpp has no keys for these
     keys[kRopeFactor] = c.rope_factor;
     keys[kRopeLowFreqFactor] = c.rope_low_freq_factor;
@@ -114,6 +125,13 @@ Tensor with_mean_row(const Tensor& table) {
   return longer;
 }
 
+GgufTensor vector_of(const char* name, const std::vector<float>& numbers) {
+  const std::int64_t count = std::ssize(numbers);
+  return {name, &stored_type(DType::f32), {count}, [numbers, count] {
+            return Tensor::from(numbers, {count});
+          }};
+}
+
 }  // namespace
 
 bool is_gguf_type(const StoredType& type) {
@@ -126,13 +144,19 @@ void check_gguf_config(const nn::DecoderConfig& config) {
   check(!family.gguf.has_experts || pattern.empty(),
         "{} cannot express a model with moe_pattern {}: llama.cpp wants experts in all blocks",
         name_of_format(family), pattern);
-  std::set<std::string_view> options = options_of(family, family.gguf.keys);
+  std::set<std::string_view> options = options_of(family, family.gguf.keys, config);
   if (family.gguf.takes_either_head) options.insert("tied");
   const bool is_llama3 = config.rope_scaling == nn::RopeScalingKind::llama3;
-  if (!is_llama3 || family.gguf.may_scale_rotation) {
+  const bool is_longrope = config.rope_scaling == nn::RopeScalingKind::longrope;
+  if ((!is_llama3 || family.gguf.may_scale_rotation) && !is_longrope) {
     for (const auto option : rope_scaling_options(config.rope_scaling)) options.insert(option);
   }
-  for (const auto option : kPassedOver) options.erase(option);
+  if (config.query_scale_beta != 0 && options.count("query_scale_beta") != 0) {
+    options.insert("rope_original_positions");
+  }
+  for (const auto option : kPassedOver) {
+    if (!family.gguf.takes_yarn_keys || option == "rope_truncate") options.erase(option);
+  }
   // llama.cpp multiplies in blocks with a base of their own, too.
   if (family.model.rope_window_base != 0) options.erase("rope_attention_factor");
   nn::DecoderConfig model = model_with(family, config, options);
@@ -176,9 +200,12 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
   }
   if (c.scaling() && c.rope_scaling == nn::RopeScalingKind::llama3) {
     const std::vector<float> divisors = rope_divisors(c);
-    tensors.push_back({kRopeDivisors, &stored_type(DType::f32), {std::ssize(divisors)}, [divisors] {
-                         return Tensor::from(divisors, {std::ssize(divisors)});
-                       }});
+    tensors.push_back(vector_of(kRopeDivisors, divisors));
+  }
+  if (c.rope_scaling == nn::RopeScalingKind::longrope) {
+    const RopeScaling s = *c.scaling();
+    tensors.push_back(vector_of(kLongFactors, {s.long_factors.begin(), s.long_factors.end()}));
+    tensors.push_back(vector_of(kShortFactors, {s.short_factors.begin(), s.short_factors.end()}));
   }
   write_gguf(out, keys, tensors);
   return {.files = {},

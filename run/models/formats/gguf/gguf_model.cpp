@@ -1,5 +1,7 @@
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -17,14 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The value of a key; of lists of numbers, which no key of a family is, an empty list.
+// The value of a key; of lists of numbers, whole ones as texts, 1 for true, and no others.
 std::optional<Value> find_value(const GgufFile& file, const std::string& key) {
   const auto found = file.keys().find(key);
   if (found == file.keys().end()) return std::nullopt;
   return std::visit(
       [](const auto& value) -> Value {
         if constexpr (std::is_constructible_v<Value, decltype(value)>) return value;
-        return std::vector<std::string>();
+        std::vector<std::string> texts;
+        if constexpr (std::is_same_v<decltype(value), const std::vector<std::int64_t>&>) {
+          for (const std::int64_t number : value) texts.push_back(std::to_string(number));
+        }
+        return texts;
       },
       found->second);
 }
@@ -77,13 +83,63 @@ void read_rope_scaling(const GgufFile& file, nn::DecoderConfig& c) {
         kRopeDivisors);
 }
 
+// LongRoPE's factors, if the file has them.
+std::string factors_in(const GgufFile& file, const char* tensor) {
+  check(file.contains(tensor), "{}: there is no '{}', which longrope needs", file.name(), tensor);
+  return fmt::format("{}", fmt::join(file.read(tensor, DType::f32).values<float>(), ","));
+}
+
+// True if the file has LongRoPE. That of Phi-3 is told by its tensors alone.
+bool read_longrope(const GgufFile& file, const std::string& architecture, nn::DecoderConfig& c) {
+  const auto type = gguf_value<std::string>(file, architecture + kRopeScalingType, kLongRopeType);
+  const bool has_factors = file.contains(kShortFactors) || file.contains(kLongFactors);
+  if (!has_factors && !file.keys().contains(architecture + kRopeScalingType)) return false;
+  if (!has_factors && type != kLongRopeType) return false;
+  check(type == kLongRopeType || type == "none",
+        "{}: '{}' and {}{} '{}' scale rotary positions both", file.name(), kShortFactors,
+        architecture, kRopeScalingType, type);
+  const auto factor = gguf_value(file, architecture + kRopeScalingFactor, 0.0);
+  check(factor == 0 || factor == 1, "{}: {}{} {} is not supported beside longrope, only 1",
+        file.name(), architecture, kRopeScalingFactor, factor);
+  c.rope_scaling = nn::RopeScalingKind::longrope;
+  c.rope_short_factors = factors_in(file, kShortFactors);
+  c.rope_long_factors = factors_in(file, kLongFactors);
+  c.rope_original_positions =
+      gguf_value<std::int64_t>(file, architecture + kRopeScalingPositions, c.block_size);
+  validate_config(c, file.name());
+  c.rope_factor = std::max(
+      1.0, static_cast<double>(c.block_size) / static_cast<double>(c.rope_original_positions));
+  const double usual = longrope_attention_factor(c.rope_factor, c.rope_original_positions);
+  const double attention = gguf_value(file, architecture + kRopeScalingAttention, 1.0);
+  c.rope_attention_factor = std::abs(attention - usual) <= 1e-6 * usual ? 0 : attention;
+  validate_config(c, file.name());
+  return true;
+}
+
+// The factor of queries and keys that llama.cpp makes of YaRN's, without attn_factor.
+double usual_yarn_factor(const GgufFile& file, const std::string& architecture,
+                         const GgufFamily& family, const nn::DecoderConfig& c) {
+  const double usual = yarn_attention_factor(c.rope_factor);
+  const auto of_all = family.takes_yarn_keys
+                          ? gguf_value(file, architecture + std::string(kYarnLogMultiplier), 0.0)
+                          : 0.0;
+  return of_all == 0 ? usual : usual / yarn_attention_factor(c.rope_factor, of_all);
+}
+
 // What YaRN has beside the factor.
-void read_yarn(const GgufFile& file, const std::string& architecture, double attn_factor,
-               nn::DecoderConfig& c) {
+void read_yarn(const GgufFile& file, const std::string& architecture, const GgufFamily& family,
+               double attn_factor, nn::DecoderConfig& c) {
   for (const auto& [name, computed] : kPassedYarnKeys) {
-    const auto value = gguf_value(file, architecture + name, computed);
+    if (family.takes_yarn_keys && name != kYarnExtFactor) continue;
+    const auto value = gguf_value(file, architecture + std::string(name), computed);
     check(value == computed, "{}: {}{} {} is not supported, only {}: llama.cpp computes with that",
           file.name(), architecture, name, value, computed);
+  }
+  if (family.takes_yarn_keys) {
+    c.rope_beta_fast =
+        gguf_value(file, architecture + std::string(kYarnBetaFast), c.rope_beta_fast);
+    c.rope_beta_slow =
+        gguf_value(file, architecture + std::string(kYarnBetaSlow), c.rope_beta_slow);
   }
   const std::string truncate = architecture + ".rope.scaling.yarn_truncate";
   check(gguf_value(file, truncate, true),
@@ -91,13 +147,14 @@ void read_yarn(const GgufFile& file, const std::string& architecture, double att
         truncate);
   c.rope_original_positions =
       gguf_value<std::int64_t>(file, architecture + kRopeScalingPositions, c.block_size);
-  check(attn_factor == 1 || c.rope_window_base == 0,
+  check(attn_factor == 1 || c.rope_window_base == 0 || !family.scales_windows,
         "{}: {}{} {} is not supported, only 1, where blocks with a window have a base of their "
         "own: llama.cpp multiplies in these, too",
         file.name(), architecture, kRopeScalingAttention, attn_factor);
-  const double usual = yarn_attention_factor(c.rope_factor), computed = usual * attn_factor;
+  const double usual = yarn_attention_factor(c.rope_factor);
+  const double computed = usual_yarn_factor(file, architecture, family, c) * attn_factor;
   c.rope_attention_factor =
-      attn_factor == 1 ? 0 : static_cast<double>(static_cast<float>(computed));
+      computed == usual ? 0 : static_cast<double>(static_cast<float>(computed));
   const std::string other = architecture + ".rope.scaling.yarn_attn_factor";
   const auto said = gguf_value(file, other, 1.0);
   check(said == 1 || std::abs(said - computed) <= 1e-6 * computed,
@@ -105,8 +162,9 @@ void read_yarn(const GgufFile& file, const std::string& architecture, double att
         said, computed);
 }
 
-void read_scaling_keys(const GgufFile& file, const std::string& architecture,
-                       nn::DecoderConfig& c) {
+void read_scaling_keys(const GgufFile& file, const GgufFamily& family, nn::DecoderConfig& c) {
+  const std::string architecture(family.architecture);
+  if (key_of(family.keys, kLongRope) != nullptr && read_longrope(file, architecture, c)) return;
   const std::string key = architecture + kRopeScalingType;
   const std::string attention = architecture + kRopeScalingAttention;
   const auto type = gguf_value<std::string>(file, key, "linear");
@@ -123,7 +181,7 @@ void read_scaling_keys(const GgufFile& file, const std::string& architecture,
         kRopeDivisors, architecture + kRopeScalingFactor);
   c.rope_scaling = is_yarn ? nn::RopeScalingKind::yarn : nn::RopeScalingKind::linear;
   c.rope_factor = plain ? 1 : factor;
-  if (is_yarn) read_yarn(file, architecture, attn_factor, c);
+  if (is_yarn) read_yarn(file, architecture, family, attn_factor, c);
   validate_config(c, file.name());
 }
 
@@ -153,7 +211,7 @@ nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
   check_same_keys(keys, c, file.name(), prefix, find);
   check_all_known(file, keys, prefix);
   if (family.gguf.may_scale_rotation) read_rope_scaling(file, c);
-  if (c.rotary()) read_scaling_keys(file, std::string(family.gguf.architecture), c);
+  if (c.rotary()) read_scaling_keys(file, family.gguf, c);
   return c;
 }
 
@@ -166,6 +224,9 @@ class GgufWeights : public TensorSource {
     const bool has_end_row = gguf_value(*file_, kMeanEndRow, false);
     std::set<std::string> known;
     if (family.gguf.may_scale_rotation) known.insert(kRopeDivisors);
+    if (config.rope_scaling == nn::RopeScalingKind::longrope) {
+      known.insert({kShortFactors, kLongFactors});
+    }
     for (GgufName& name : gguf_names(family, config)) {
       Entry entry = file_->at(name.theirs);
       if (has_end_row && is_table(name.theirs) && entry.shape.rank() == 2) --entry.shape[0];

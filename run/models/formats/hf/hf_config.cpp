@@ -1,5 +1,7 @@
 #include "tapegrad/run/models/formats/hf/internal/hf_config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -159,45 +161,89 @@ void read_yarn(const HfConfig& part, bool by_kind, nn::DecoderConfig& c) {
   c.rope_attention_factor = factor == usual ? 0 : factor;
 }
 
+// The kind of scaling that transformers computes for a rope_type.
+nn::RopeScalingKind scaling_kind(const HfConfig& file, const std::string& type,
+                                 HfFamily::Scalings scalings) {
+  using Kind = nn::RopeScalingKind;
+  // As far as max_position_embeddings, where texts end here, the dynamic kind turns as the default.
+  const bool all = scalings == HfFamily::Scalings::all;
+  if (type == "default" || (all && type == "dynamic")) return Kind::none;
+  // What Phi-3 called it.
+  const bool older = type == "su" || type == "yarn";
+  if (scalings == HfFamily::Scalings::longrope && older) return Kind::longrope;
+  const auto kind = enum_of<Kind>(type);
+  const bool known = kind && *kind != Kind::none &&
+                     (all || (scalings == HfFamily::Scalings::longrope && *kind == Kind::longrope));
+  check(known, "{}: rotary positions of rope_type '{}' are not supported, only {}", file.path(),
+        type,
+        all ? "default, dynamic, linear, llama3, longrope and yarn"
+        : scalings == HfFamily::Scalings::longrope ? "default and longrope"
+                                                   : "default");
+  return *kind;
+}
+
+constexpr const char* kOriginal = "original_max_position_embeddings";
+
+// One at the top of the file wins.
+void read_original_positions(const HfConfig& file, const HfConfig& part, bool by_kind,
+                             const HfFamily& family, nn::DecoderConfig& c) {
+  const std::int64_t inside = family.original_positions.value_or(part.get(kOriginal, c.block_size));
+  c.rope_original_positions = by_kind ? inside : file.get(kOriginal, inside);
+  check(c.rope_original_positions > 0, "{}: {} {} must be above 0", file.path(), kOriginal,
+        c.rope_original_positions);
+}
+
+// The ratio of the positions to those of the first training.
+double factor_of_positions(const nn::DecoderConfig& c) {
+  return static_cast<double>(c.block_size) / static_cast<double>(c.rope_original_positions);
+}
+
+std::string text_of(const std::vector<double>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
+void read_longrope(const HfConfig& file, const HfConfig& part, nn::DecoderConfig& c) {
+  for (const auto& [key, factors] : {std::pair("short_factor", &c.rope_short_factors),
+                                     std::pair("long_factor", &c.rope_long_factors)}) {
+    *factors = text_of(part.need<std::vector<double>>(key));
+  }
+  // Attention is not scaled for factors up to 1.
+  c.rope_factor = std::max(1.0, part.get("factor", factor_of_positions(c)));
+  const double usual = longrope_attention_factor(c.rope_factor, c.rope_original_positions);
+  const double factor = part.get("attention_factor", usual);
+  check(factor > 0, "{}: attention_factor {} must be above 0", file.path(), factor);
+  c.rope_attention_factor = factor == usual ? 0 : factor;
+}
+
+// Of families whose queries grow.
+void read_query_scale(const HfConfig& part, nn::DecoderConfig& c) {
+  c.query_scale_beta = part.need<double>("llama_4_scaling_beta");
+  if (c.query_scale_beta != 0) c.rope_original_positions = part.get(kOriginal, c.block_size);
+}
+
 void read_rotation(const HfConfig& file, const HfFamily& family, nn::DecoderConfig& c) {
   c.rope_base = file.get("rope_theta", c.rope_base);
   const bool by_kind = c.rope_window_base != 0;
   const HfConfig part = rotation_in(file, c);
   c.rope_base = part.get("rope_theta", c.rope_base);
-  const auto type = rope_type(part);
+  if (family.own_rotation != nullptr && part.empty()) return family.own_rotation(c);
+  if (family.own_rotation != nullptr) read_query_scale(part, c);
   read_turned_share(file, part, family, c);
-  // As far as max_position_embeddings, where texts end here, the dynamic kind turns as the default.
-  if (type == "default" || (type == "dynamic" && family.may_scale_rotation)) return;
-  check(type != "longrope" && type != "su",
-        "{}: rotary positions of rope_type '{}' are not supported: their angles change with the "
-        "length of a text; take a model without them, as Phi-3-mini-4k is",
-        file.path(), type);
-  check(family.may_scale_rotation,
-        "{}: rotary positions of rope_type '{}' are not supported, only default", file.path(),
-        type);
-  const auto kind = enum_of<nn::RopeScalingKind>(type);
-  check(kind && *kind != nn::RopeScalingKind::none,
-        "{}: rotary positions of rope_type '{}' are not supported, only default, dynamic, linear, "
-        "llama3 and yarn",
-        file.path(), type);
-  c.rope_scaling = *kind;
-  const bool is_yarn = *kind == nn::RopeScalingKind::yarn;
-  if (*kind != nn::RopeScalingKind::linear) {
-    const std::string original = "original_max_position_embeddings";
-    c.rope_original_positions = part.get(original, c.block_size);
-    // One at the top of the file wins.
-    if (!by_kind) c.rope_original_positions = file.get(original, c.rope_original_positions);
+  const nn::RopeScalingKind kind = scaling_kind(file, rope_type(part), family.scalings);
+  if (kind == nn::RopeScalingKind::none) return;
+  c.rope_scaling = kind;
+  const bool is_yarn = kind == nn::RopeScalingKind::yarn;
+  if (kind != nn::RopeScalingKind::linear) {
+    read_original_positions(file, part, by_kind, family, c);
   }
+  if (kind == nn::RopeScalingKind::longrope) return read_longrope(file, part, c);
   if (is_yarn && part.has("factor") && !part.has_value("factor")) {
-    check(c.rope_original_positions > 0, "{}: original_max_position_embeddings {} must be above 0",
-          file.path(), c.rope_original_positions);
-    c.rope_factor =
-        static_cast<double>(c.block_size) / static_cast<double>(c.rope_original_positions);
+    c.rope_factor = factor_of_positions(c);
   } else {
     c.rope_factor = part.need<double>("factor");
   }
   if (is_yarn) read_yarn(part, by_kind, c);
-  if (*kind != nn::RopeScalingKind::llama3) return;
+  if (kind != nn::RopeScalingKind::llama3) return;
   c.rope_low_freq_factor = part.need<double>("low_freq_factor");
   c.rope_high_freq_factor = part.need<double>("high_freq_factor");
 }
@@ -209,6 +255,40 @@ double share_of(std::int64_t channels, std::int64_t all) {
   return static_cast<std::int64_t>(of * share) == channels ? share : std::nextafter(share, 1.0);
 }
 
+// What YaRN has beside the factor and the original positions.
+void set_yarn(const HfFamily& family, const nn::DecoderConfig& c, Json& rope) {
+  const nn::DecoderConfig usual;
+  const auto set = [&](const char* key, double value, double absent) {
+    if (value != absent) rope[key] = value;
+  };
+  set("beta_fast", c.rope_beta_fast, usual.rope_beta_fast);
+  set("beta_slow", c.rope_beta_slow, usual.rope_beta_slow);
+  if (!c.rope_truncate) rope["truncate"] = false;
+  if (family.own_rotation != nullptr &&
+      c.rope_attention_factor == 1) {  // as llama.cpp's converter wants it
+    rope["mscale"] = rope["mscale_all_dim"] = 1.0;
+    return;
+  }
+  set("attention_factor", c.rope_attention_factor, usual.rope_attention_factor);
+}
+
+void set_longrope(const nn::DecoderConfig& c, Json& rope) {
+  const RopeScaling scaling = *c.scaling();
+  rope["short_factor"] = scaling.short_factors;
+  rope["long_factor"] = scaling.long_factors;
+  if (c.rope_attention_factor != 0) rope["attention_factor"] = c.rope_attention_factor;
+}
+
+// transformers 4 takes three keys of Phi-3's, and no more.
+Json older_longrope(const nn::DecoderConfig& c, const Json& rope) {
+  const bool is_usual =
+      c.rope_attention_factor == 0 && c.rope_factor == std::max(1.0, factor_of_positions(c));
+  if (!is_usual) return rope;
+  return {{"type", "longrope"},
+          {"short_factor", rope.at("short_factor")},
+          {"long_factor", rope.at("long_factor")}};
+}
+
 void set_rotation(const Family& family, const nn::DecoderConfig& c, Json& json) {
   Json rope = {{"rope_type", "default"}, {"rope_theta", c.rope_base}};
   if (family.hf.turned_share) {
@@ -218,23 +298,17 @@ void set_rotation(const Family& family, const nn::DecoderConfig& c, Json& json) 
   if (c.scaling()) {
     rope["rope_type"] = name_of_enum(c.rope_scaling);
     rope["factor"] = c.rope_factor;
-    const nn::DecoderConfig usual;
     if (c.rope_scaling == nn::RopeScalingKind::llama3) {
       rope["low_freq_factor"] = c.rope_low_freq_factor;
       rope["high_freq_factor"] = c.rope_high_freq_factor;
     }
-    if (c.rope_scaling == nn::RopeScalingKind::yarn) {
-      const auto set = [&](const char* key, double value, double absent) {
-        if (value != absent) rope[key] = value;
-      };
-      set("beta_fast", c.rope_beta_fast, usual.rope_beta_fast);
-      set("beta_slow", c.rope_beta_slow, usual.rope_beta_slow);
-      set("attention_factor", c.rope_attention_factor, usual.rope_attention_factor);
-      if (!c.rope_truncate) rope["truncate"] = false;
-    }
-    if (c.rope_scaling != nn::RopeScalingKind::linear) {
-      rope["original_max_position_embeddings"] = c.rope_original_positions;
-    }
+    if (c.rope_scaling == nn::RopeScalingKind::yarn) set_yarn(family.hf, c, rope);
+    if (c.rope_scaling == nn::RopeScalingKind::longrope) set_longrope(c, rope);
+    if (c.rope_scaling != nn::RopeScalingKind::linear) rope[kOriginal] = c.rope_original_positions;
+  }
+  if (family.hf.own_rotation != nullptr) {
+    rope["llama_4_scaling_beta"] = c.query_scale_beta;
+    rope[kOriginal] = c.rope_original_positions;
   }
   json["rope_parameters"] = rope;
   if (family.model.rope_window_base != 0) {
@@ -245,6 +319,10 @@ void set_rotation(const Family& family, const nn::DecoderConfig& c, Json& json) 
   }
   json["rope_theta"] = c.rope_base;  // as transformers 4 spells it
   json["rope_scaling"] = c.scaling() ? rope : Json();
+  if (c.rope_scaling == nn::RopeScalingKind::longrope &&
+      family.hf.scalings == HfFamily::Scalings::longrope) {
+    json["rope_scaling"] = older_longrope(c, rope);
+  }
 }
 
 // Which blocks have the window, as DecoderConfig has it.
@@ -387,6 +465,8 @@ HfModel read_hf_config(const fs::path& folder) {
   if (key_of(family.hf.keys, kRotaryBlocks) != nullptr) read_rotary_blocks(file, config);
   if (key_of(family.hf.keys, kDenseBlocks) != nullptr) read_dense_blocks(file, config);
   read_window(file, family.hf.window, config);
+  if (family.follow != nullptr) family.follow(config);
+  if (family.hf.settle != nullptr) family.hf.settle(config);
   settle_config(family, file.path(), config);
   return {family, config};
 }
@@ -408,6 +488,10 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
     } else {
       json[std::string(key)] = json_of_value(value);
     }
+  }
+  // The one at the top wins.
+  if (config.rope_scaling == nn::RopeScalingKind::longrope && json.contains(kOriginal)) {
+    json[kOriginal] = config.rope_original_positions;
   }
 }
 

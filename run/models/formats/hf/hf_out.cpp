@@ -43,7 +43,7 @@ bool is_hf_type(const StoredType& type) { return !type.safetensors.empty() && !t
 
 void check_hf_config(const nn::DecoderConfig& config) {
   const Family& family = family_of(config);
-  const auto free = options_of(family, family.hf.keys);
+  const auto free = options_of(family, family.hf.keys, config);
   require_expressible(family.hf.model_class, config, model_with(family, config, free), free);
   with_window_base(family.hf.model_class, family, config);
   check(config.n_embd % config.n_head == 0,

@@ -38,14 +38,24 @@ inline constexpr const char *kRopeScalingType = ".rope.scaling.type",
                             *kRopeScalingFactor = ".rope.scaling.factor",
                             *kRopeScalingPositions = ".rope.scaling.original_context_length",
                             *kRopeScalingAttention = ".rope.scaling.attn_factor";
-// Keys of YaRN's that llama.cpp's converter writes, and that llama.cpp passes over with all
-// architectures of ours: it computes what these values say.
-inline constexpr std::pair<const char*, double> kPassedYarnKeys[] = {
-    {".rope.scaling.yarn_log_multiplier", 0},
-    {".rope.scaling.yarn_ext_factor", 1},
-    {".rope.scaling.yarn_beta_fast", 32},
-    {".rope.scaling.yarn_beta_slow", 1},
+// Keys of YaRN's that llama.cpp's converter writes, and that llama.cpp passes over, but for some
+// with architectures of which GgufFamily::takes_yarn_keys is true: it computes what these values
+// say.
+inline constexpr std::string_view kYarnLogMultiplier = ".rope.scaling.yarn_log_multiplier",
+                                  kYarnExtFactor = ".rope.scaling.yarn_ext_factor",
+                                  kYarnBetaFast = ".rope.scaling.yarn_beta_fast",
+                                  kYarnBetaSlow = ".rope.scaling.yarn_beta_slow";
+inline constexpr std::pair<std::string_view, double> kPassedYarnKeys[] = {
+    {kYarnLogMultiplier, 0},
+    {kYarnExtFactor, 1},
+    {kYarnBetaFast, 32},
+    {kYarnBetaSlow, 1},
 };
+// LongRoPE's factors, and how a file calls the scaling. llama.cpp multiplies queries and keys by
+// attn_factor alone, and takes the long factors where its context is longer than the original one.
+inline constexpr const char *kLongRopeType = "longrope",
+                            *kShortFactors = "rope_factors_short.weight",
+                            *kLongFactors = "rope_factors_long.weight";
 // Llama 3's scaling of rotary positions (RopeScaling in ops.h) stands in a file as a tensor: what
 // it divides the frequency of each pair of channels by, of which there are channels_per_head() / 2.
 // Files that are written here have these keys, too. Where a file does not have them, they are
