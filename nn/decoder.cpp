@@ -208,6 +208,10 @@ Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng, const Tensor& documen
   const Shape shape = x.shape();
   for (const Block& block : h) {
     const bool notes = routers != nullptr && block.experts.exists();
+    if (!again) {
+      x = block(block.entry(x, x0), rng, document_starts, notes ? routers : nullptr);
+      continue;
+    }
     const auto run = [&block, document_starts, notes](Inputs in, Rng* r) {
       RouterLosses noted;
       const Tensor entry = block.entry(in[0], in.size() > 1 ? in[1] : Tensor());
@@ -216,7 +220,7 @@ Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng, const Tensor& documen
     };
     std::vector<Tensor> inputs = {x};
     if (x0.defined()) inputs.push_back(x0);
-    x = again ? checkpoint(run, inputs, rng) : run(inputs, rng);
+    x = checkpoint(run, inputs, rng);
     if (!notes) continue;
     const std::vector<Tensor> parts = split(x, {shape.numel(), x.numel() - shape.numel()}, 0);
     x = reshape(parts[0], shape);
@@ -238,6 +242,7 @@ std::vector<Tensor> Decoder::residual_stream(const Tensor& embedded) const {
 }
 
 Tensor Decoder::hidden(const TokenRows& tokens, Rng* rng, RouterLosses* routers) const {
+  if (routers != nullptr) *routers = {};
   const Tensor x = maybe_dropout(embed(tokens), config.dropout, rng);
   const Tensor last = run_blocks(x, recompute, rng, tokens.document_starts, routers);
   if (routers != nullptr && config.moe.exist()) routers->sum_up(config.moe);

@@ -94,7 +94,6 @@ void check_needs(const DecoderConfig& c) {
       {moe, c.moe.scores != plain.moe.scores, "moe_scores", "moe_experts"},
       {moe, c.moe.normalize != plain.moe.normalize, "moe_normalize", "moe_experts"},
       {moe, c.moe.scale != plain.moe.scale, "moe_scale", "moe_experts"},
-      {moe, c.moe.selection_bias, "moe_selection_bias", "moe_experts"},
       {moe, c.moe.shared_inner != 0, "moe_shared_inner", "moe_experts"},
       {c.moe.shared_inner != 0, c.moe.shared_gate, "moe_shared_gate", "moe_shared_inner"},
       {moe, c.moe.balance_loss != plain.moe.balance_loss, "moe_balance_loss", "moe_experts"},
@@ -268,6 +267,10 @@ void DecoderConfig::validate() const {
         moe.pattern);
   check(!moe.exist() || moe.top_k <= moe.experts, "moe_top_k {} is more than moe_experts {}",
         moe.top_k, moe.experts);
+  const double weights = 3.0 * n_layer * static_cast<double>(moe.experts) *
+                         static_cast<double>(expert_inner()) * static_cast<double>(n_embd);
+  check(weights < 0x1p60, "{} blocks with moe_experts {} of {} x {} have too many weights to count",
+        n_layer, moe.experts, expert_inner(), n_embd);
   check(rope_window_base == 0 || rope_window_base >= 1,
         "rope_window_base is 0, for that of the others, or at least 1, not {}", rope_window_base);
   check(norm_kind() != NormKind::unbiased || (n_embd > 1 && (!qk_norm || channels_per_head() > 1)),

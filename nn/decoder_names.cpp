@@ -43,8 +43,7 @@ DecoderNames llama_names(NormPlace place) {
       .in_experts = {.router = "gate",
                      .experts = "experts",
                      .shared = "shared_expert",
-                     .shared_gate = "shared_expert_gate",
-                     .selection_bias = "gate.e_score_correction_bias"}};
+                     .shared_gate = "shared_expert_gate"}};
 }
 
 }  // namespace

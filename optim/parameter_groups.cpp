@@ -17,15 +17,18 @@ const char* const kLrScale = "--lr-scale";
 const char* const kDecay = "--decay";
 const char* const kOptimizerFor = "--optimizer-for";
 
-bool is_matrix(const Tensor& t) { return t.rank() >= 2; }
+// The biases of experts stand in rows, and are biases all the same.
+bool is_matrix(const std::string& name, const Tensor& t) {
+  return t.rank() >= 2 && !name.ends_with(".bias");
+}
 
 // A rule's pattern, and what is behind the last '='.
 struct ParsedRule {
   std::string pattern, value;
 
   bool names(const std::string& name, const Tensor& t) const {
-    if (pattern == "matrices") return is_matrix(t);
-    if (pattern == "vectors") return !is_matrix(t);
+    if (pattern == "matrices") return is_matrix(name, t);
+    if (pattern == "vectors") return !is_matrix(name, t);
     return fits_pattern(pattern, name);
   }
 };
@@ -172,7 +175,7 @@ ParameterGroups make_groups(const NamedTensors& parameters, const GroupRules& ru
     auto own = optimizer(all.optimizer.of(name, t, rules.optimizer));
     if (!own->suits(name, t.shape())) own = optimizer(rules.optimizer);
     if (!own->suits(name, t.shape())) own = optimizer(OptimizerId{});
-    const double decay = rules.decay_all || is_matrix(t) ? rules.weight_decay : 0;
+    const double decay = rules.decay_all || is_matrix(name, t) ? rules.weight_decay : 0;
     grouping.add(
         {own, all.lr_scale.of(name, t, 1), all.decay.of(name, t, decay), rules.cautious_decay});
   }
@@ -185,7 +188,7 @@ ParameterGroups make_groups(const NamedTensors& parameters,
   check_numbers("make_groups", {{"weight_decay", weight_decay, at_least(0)}});
   Grouping grouping(optimizer);
   for (const auto& [name, t] : parameters) {
-    grouping.add({optimizer, 1, decay_all || is_matrix(t) ? weight_decay : 0});
+    grouping.add({optimizer, 1, decay_all || is_matrix(name, t) ? weight_decay : 0});
   }
   return grouping.take();
 }

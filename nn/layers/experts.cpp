@@ -22,7 +22,8 @@ Tensor scores_of(const Tensor& logits, RouterScores scores) {
   return scores == RouterScores::softmax ? softmax(logits) : sigmoid(logits);
 }
 
-Tensor shares_of_one(const Tensor& scores) { return scores / sum(scores, {-1}, true); }
+// Sigmoids of logits that are far below 0 may all be 0.
+Tensor shares_of_one(const Tensor& scores) { return scores / (sum(scores, {-1}, true) + 1e-20); }
 
 // Sorts the pairs of N tokens and their experts (N, K) by expert. See Routes.
 void sort_by_expert(const Tensor& chosen, std::int64_t experts, Routes& routes) {
@@ -108,10 +109,6 @@ Experts::Experts(const Params& p, std::int64_t channels, const ExpertsConfig& o,
       config(expert),
       router(p.unadapted().unquantized() / names.router, channels, o.experts, false) {
   router.weight.precision = Precision::full;  // near ties, rounding would choose other experts
-  if (o.selection_bias) {
-    selection_bias = p.buffer(names.selection_bias, {o.experts},
-                              [&] { return Tensor::zeros({o.experts}, p.dtype()); });
-  }
   const Params own = p / names.experts;
   const std::int64_t E = o.experts, hidden = expert.hidden;
   const bool joined = expert.gated && expert.joined_gate;
@@ -130,9 +127,7 @@ Experts::Experts(const Params& p, std::int64_t channels, const ExpertsConfig& o,
 
 Routes Experts::routes_of(const Tensor& logits) const {
   const Tensor scores = scores_of(logits, options.scores);
-  const Tensor known = scores.detach();  // a choice has no gradient
-  const Tensor chosen =
-      topk(selection_bias.defined() ? known + selection_bias : known, options.top_k).indices;
+  const Tensor chosen = topk(scores.detach(), options.top_k).indices;  // which has no gradient
   Routes routes;
   routes.weights = gather(scores, chosen, 1);
   if (options.normalize) routes.weights = shares_of_one(routes.weights);

@@ -29,7 +29,6 @@ struct ExpertsConfig {
   RouterScores scores = RouterScores::softmax;
   bool normalize = true;          // scores of a token's experts are divided by their sum
   double scale = 1;               // and multiplied by this
-  bool selection_bias = false;    // a number is added to each expert's score where it is chosen
   std::int64_t shared_inner = 0;  // width of the feed-forward that all tokens have; 0: none
   bool shared_gate = false;       // its output is multiplied by the sigmoid of a product with x
   double balance_loss = 0.01, z_loss = 0;  // factors: see RouterLosses
@@ -58,9 +57,6 @@ struct ExpertsConfig {
       {.newer = true});
     t("moe_scale", c.scale, "multiply the outputs of experts by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
-    t("moe_selection_bias", c.selection_bias,
-      "add a number of each expert to its score where experts are chosen, as DeepSeek-V3",
-      {.newer = true});
     t("moe_shared_inner", c.shared_inner,
       "channels inside a feed-forward layer beside the experts that all tokens go to; 0: none",
       {.least = 0, .most = wide, .newer = true});
@@ -95,7 +91,7 @@ struct RouterLosses {
 // The names of the parts of a mixture of experts.
 struct ExpertNames {
   const char *router = "router", *experts = "experts", *shared = "shared",
-             *shared_gate = "shared_gate", *selection_bias = "selection_bias";
+             *shared_gate = "shared_gate";
 };
 
 // Which experts each of N tokens goes to. Pairs of a token and an expert are sorted by expert, and
@@ -127,7 +123,6 @@ struct Experts {
   ExpertsConfig options;
   FeedForwardConfig config;
   Linear router;          // (E, C), never quantised and without an adapter
-  Tensor selection_bias;  // (E), not trained; undefined: there is none
   ExpertLinear c_gate;    // absent unless gated, and if joined
   ExpertLinear c_fc, c_proj;
   FeedForward shared;  // absent unless shared_inner

@@ -235,7 +235,7 @@ bool ends_with_part(std::string_view name, std::string_view end) {
 }  // namespace
 
 bool is_hidden_matrix(std::string_view name, const Shape& shape) {
-  if (shape.rank() != 2) return false;
+  if (shape.rank() != 2 || name.ends_with(".bias")) return false;
   constexpr std::string_view others[] = {"wte",     "wpe",   "embed_tokens", "embed_positions",
                                          "lm_head", "ngrams"};
   for (std::size_t begin = 0; begin <= name.size();) {

@@ -19,10 +19,11 @@ WeightBytes bytes_of_weights(const run::OpenedModel& opened, const StoredType* a
   WeightBytes bytes;
   const StoredType& f32 = stored_type(DType::f32);
   for (const auto& [name, entry] : (opened.parts ? opened.parts : opened.weights)->entries()) {
-    const bool is_matrix = entry.shape.rank() == 2;
+    const bool is_matrix = entry.shape.rank() >= 2;  // or one of each expert
     const StoredType* type = is_matrix && as != nullptr ? as : entry.type;
     const bool keeps_type =
-        is_matrix && type != nullptr && QuantizedMatrix::can_quantize(*type, entry.shape[1]);
+        is_matrix && type != nullptr &&
+        QuantizedMatrix::can_quantize(*type, entry.shape[entry.shape.rank() - 1]);
     const std::uint64_t taken = stored_bytes(keeps_type ? *type : f32, entry.shape).value_or(0);
     bytes.all += taken;
     if (!is_matrix) continue;

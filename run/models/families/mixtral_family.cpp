@@ -28,6 +28,9 @@ Family mixtral_family() {
       {"layers.#.mlp.experts.up_proj.weight", "layers.#.block_sparse_moe.experts.@.w3.weight"}};
   f.gguf.take_experts();
   f.gguf.leave_out_biases();
+  for (FamilyKey& key : f.gguf.keys) {
+    if (key.option == "rope_base") key.absent = 10000.0;  // as llama.cpp
+  }
   f.pre_tokenizers = {};
   return f;
 }
