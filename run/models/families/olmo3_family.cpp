@@ -5,7 +5,8 @@ namespace {
 
 // Scaled positions are those of blocks without the window.
 void scale_full_blocks(nn::DecoderConfig& c) {
-  c.rope_window_base = c.window > 0 && c.scaling() ? c.rope_base : 0;
+  const bool scales = c.rope_scaling != nn::RopeScalingKind::none && c.rope_factor != 1;
+  c.rope_window_base = c.window > 0 && scales ? c.rope_base : 0;
 }
 
 }  // namespace

@@ -152,6 +152,7 @@ TEST_CASE("a graph of ONNX has each part that a config can choose", "[onnx]") {
   check_same(gpt2([](auto& c) { c.norm = nn::NormKind::unbiased; }));
   check_same(gpt2([](auto& c) { c.positions = nn::Positions::none, c.n_kv_head = 1; }));
   check_same(llama([](auto& c) { c.norm = nn::NormKind::rms_plus, c.embedding_scale = 3; }));
+  check_same(llama([](auto& c) { c.norm = nn::NormKind::rms_bare, c.embedding_norm = true; }));
   check_same(llama([](auto& c) { c.norm_place = nn::NormPlace::both; }));
   check_same(llama([](auto& c) { c.norm_place = nn::NormPlace::after, c.qkv_bias = true; }));
   check_same(llama([](auto& c) { c.qk_norm = true; }));
@@ -168,6 +169,7 @@ TEST_CASE("a graph of ONNX has windows and rotary positions as blocks have them"
       [](auto& c) { c.window = 3, c.window_pattern = "SL", c.rope_window_base = 50, yarn(c); }));
   check_same(llama(yarn));
   check_same(llama([](auto& c) { c.rope_channels = 2, c.rope_pattern = "RN"; }));
+  check_same(llama([](auto& c) { c.rope_reversed = true; }));
   const TempFolder folder;  // a table that is written in parts
   const OnnxFile file = exported(folder, model_of(llama([](auto& c) { c.block_size = 5000; })));
   const OnnxArray& cos = file.weight("cos.10000");
@@ -307,6 +309,10 @@ TEST_CASE("an export to ONNX that fails, or is of another type, leaves no file t
   const std::string before = TempFolder::get(folder / "out/onnx/model.onnx");
   CHECK_THROWS_WITH(exported(folder, model_of(gpt2([](auto& c) { c.ngrams = 2; }))),
                     ContainsSubstring("ONNX export does not know ngrams 2"));
+  CHECK_THROWS_WITH(exported(folder, model_of(llama([](auto& c) { c.query_scale_beta = 1; }))),
+                    ContainsSubstring("ONNX export does not know query_scale_beta 1"));
+  CHECK_THROWS_WITH(exported(folder, model_of(llama([](auto& c) { c.moe.experts = 2; }))),
+                    ContainsSubstring("ONNX export does not know mixtures of experts"));
   run::TextModel large = model_of(gpt2());
   large.gpt.wte.weight.mutable_data<float>()[3] = 1e6F;
   CHECK_THROWS_WITH(exported(folder, large, "f16", "model_fp16.onnx"),

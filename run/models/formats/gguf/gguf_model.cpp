@@ -84,8 +84,11 @@ void read_rope_scaling(const GgufFile& file, nn::DecoderConfig& c) {
 }
 
 // LongRoPE's factors, if the file has them.
-std::string factors_in(const GgufFile& file, const char* tensor) {
+std::string factors_in(const GgufFile& file, const char* tensor, std::int64_t pairs) {
   check(file.contains(tensor), "{}: there is no '{}', which longrope needs", file.name(), tensor);
+  const Shape& shape = file.at(tensor).shape;
+  check(shape == Shape{pairs}, "{}: '{}' is {}, not ({}), a number for each pair of channels",
+        file.name(), tensor, shape, pairs);
   return fmt::format("{}", fmt::join(file.read(tensor, DType::f32).values<float>(), ","));
 }
 
@@ -102,8 +105,8 @@ bool read_longrope(const GgufFile& file, const std::string& architecture, nn::De
   check(factor == 0 || factor == 1, "{}: {}{} {} is not supported beside longrope, only 1",
         file.name(), architecture, kRopeScalingFactor, factor);
   c.rope_scaling = nn::RopeScalingKind::longrope;
-  c.rope_short_factors = factors_in(file, kShortFactors);
-  c.rope_long_factors = factors_in(file, kLongFactors);
+  c.rope_short_factors = factors_in(file, kShortFactors, c.turned_channels() / 2);
+  c.rope_long_factors = factors_in(file, kLongFactors, c.turned_channels() / 2);
   c.rope_original_positions =
       gguf_value<std::int64_t>(file, architecture + kRopeScalingPositions, c.block_size);
   validate_config(c, file.name());
@@ -164,6 +167,10 @@ void read_yarn(const GgufFile& file, const std::string& architecture, const Gguf
 
 void read_scaling_keys(const GgufFile& file, const GgufFamily& family, nn::DecoderConfig& c) {
   const std::string architecture(family.architecture);
+  if (c.query_scale_beta != 0) {  // queries grow from there, whatever else is scaled
+    c.rope_original_positions =
+        gguf_value<std::int64_t>(file, architecture + kRopeScalingPositions, c.block_size);
+  }
   if (key_of(family.keys, kLongRope) != nullptr && read_longrope(file, architecture, c)) return;
   const std::string key = architecture + kRopeScalingType;
   const std::string attention = architecture + kRopeScalingAttention;

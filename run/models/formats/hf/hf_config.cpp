@@ -489,8 +489,8 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
       json[std::string(key)] = json_of_value(value);
     }
   }
-  // The one at the top wins.
-  if (config.rope_scaling == nn::RopeScalingKind::longrope && json.contains(kOriginal)) {
+  // The one at the top wins, and is the only one that transformers 4 reads.
+  if (config.rope_scaling == nn::RopeScalingKind::longrope) {
     json[kOriginal] = config.rope_original_positions;
   }
 }

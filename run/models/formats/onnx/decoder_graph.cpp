@@ -75,10 +75,11 @@ class DecoderGraph {
 
 OnnxValue DecoderGraph::embedded() {
   g_.enter("embedding");
-  const OnnxValue x = scaled(g_, layers_.embedding(model_.wte.weight, ids_), c_.embedding_scale);
-  if (!model_.wpe.exists()) return x;
-  const OnnxValue table = layers_.parameter(model_.wpe.weight);
-  return add(x, rows_of(g_, table, positions_));
+  OnnxValue x = scaled(g_, layers_.embedding(model_.wte.weight, ids_), c_.embedding_scale);
+  if (model_.wpe.exists()) {
+    x = add(x, rows_of(g_, layers_.parameter(model_.wpe.weight), positions_));
+  }
+  return layers_.norm(model_.embedding_norm, x);
 }
 
 // As nn::Block.
@@ -158,7 +159,9 @@ OnnxValue DecoderGraph::hidden(std::int64_t window) {
 
 OnnxAngles DecoderGraph::angles(int index) {
   const std::int64_t R = c_.turned_channels();
-  const RopeOptions options{.base = c_.rope_base_of(index), .scaling = c_.scaling_of(index)};
+  const RopeOptions options{.base = c_.rope_base_of(index),
+                            .scaling = c_.scaling_of(index),
+                            .reversed = c_.rope_reversed};
   const auto half = [&](const std::string& part, std::int64_t begin) {
     const std::string name =
         fmt::format("{}.{}{}", part, options.base, options.scaling ? ".scaled" : "");
@@ -189,6 +192,11 @@ void check_onnx_config(const nn::DecoderConfig& config) {
   check(config.ngrams == 1,
         "ONNX export does not know ngrams {}: the graph would need the tokens before its input",
         config.ngrams);
+  check(config.rope_scaling != nn::RopeScalingKind::longrope,
+        "ONNX export does not know rope_scaling longrope: its angles go by the length of the text");
+  check(config.query_scale_beta == 0,
+        "ONNX export does not know query_scale_beta {}: queries that grow by their positions",
+        config.query_scale_beta);
 }
 
 OnnxGraph decoder_graph(const nn::Decoder& model, const nn::Params& params,

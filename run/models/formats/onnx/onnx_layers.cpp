@@ -103,6 +103,7 @@ OnnxValue OnnxLayers::tied_head(const Tensor& table, const OnnxValue& x, const O
 OnnxValue OnnxLayers::norm(const nn::Norm& norm, const OnnxValue& x) {
   if (!norm.exists()) return x;
   const nn::NormOptions& how = norm.options;
+  if (how.kind == nn::NormKind::rms_bare) return rms_norm(g_, x, "", how.eps);
   const Tensor w = norm.weight;
   if (how.kind == nn::NormKind::rms) return rms_norm(g_, x, parameter(w), how.eps);
   if (how.kind == nn::NormKind::rms_plus) {
