@@ -46,7 +46,7 @@
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/ema.h"
-#include "tapegrad/optim/lbfgs.h"
+#include "tapegrad/optim/lbfgs/lbfgs.h"
 #include "tapegrad/optim/lr_schedulers.h"
 #include "tapegrad/optim/optimizers/adagrad.h"
 #include "tapegrad/optim/optimizers/adam.h"

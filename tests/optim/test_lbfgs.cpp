@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/optim/lbfgs.h"
+#include "tapegrad/optim/lbfgs/lbfgs.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"

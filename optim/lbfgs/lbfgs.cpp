@@ -1,4 +1,4 @@
-#include "tapegrad/optim/lbfgs.h"
+#include "tapegrad/optim/lbfgs/lbfgs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/internal/number_rules.h"
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/optim/internal/strong_wolfe.h"
+#include "tapegrad/optim/lbfgs/internal/strong_wolfe.h"
 
 namespace tapegrad::optim {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/internal/number_text.h"
-#include "tapegrad/optim/lbfgs.h"
+#include "tapegrad/optim/lbfgs/lbfgs.h"
 
 namespace tapegrad::optim {
 namespace {

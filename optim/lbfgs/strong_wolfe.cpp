@@ -1,4 +1,4 @@
-#include "tapegrad/optim/internal/strong_wolfe.h"
+#include "tapegrad/optim/lbfgs/internal/strong_wolfe.h"
 
 #include <algorithm>
 #include <array>
