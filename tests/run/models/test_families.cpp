@@ -99,7 +99,7 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
         read_otherwise.insert({"head_size", "attention_scale"});
         if (!family.hf.turned_share) read_otherwise.insert("rope_channels");
       }
-      if (run::options_of(family, *keys).count("n_kv_head") == 0) {
+      if (run::options_of(family, *keys, config).count("n_kv_head") == 0) {
         read_otherwise.insert("n_kv_head");
       }
       for (const auto& difference : run::differences_of(back, config, read_otherwise)) {
