@@ -95,6 +95,7 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"optim/ema.h", {"EMA"}},
     {"optim/parameter_groups.h", {"make_groups", "bytes_kept", "units_of"}},
     {"optim/gradient_sync.h", {"make_gradient_sync"}},
+    {"optim/lbfgs/lbfgs.h", {"LBFGS", "inner", "learn", "place", "set_direction"}},
     {"optim/optimizer_state.h", {"OptimizerState"}},
     {"optim/optimizers/adagrad.h", {"Adagrad"}},
     {"optim/optimizers/adam.h", {"Adam"}},

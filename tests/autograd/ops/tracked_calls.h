@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/cached_attention.h"
+#include "tapegrad/autograd/derivatives.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/autograd/ops/expert_ops.h"
 #include "tapegrad/autograd/ops/head_ops.h"
@@ -241,6 +242,28 @@ inline void add_of_sequences(Calls& calls) {
   calls.push_back({"fill", {"a"}, {m}, [](In x) { Tensor a = x[0]; return fill(a, 0); }, {"a"}});
 }
 
+inline void add_of_derivatives(Calls& calls) {
+  const TensorFunction cubes = [](const Tensor& t) { return t * t * t; };
+  const TensorFunction sum_of_cubes = [cubes](const Tensor& t) { return sum(cubes(t)); };
+  const TensorsFunction cubes_of_all = [cubes](In t) { return cubes(t[0]); };
+  const TensorsFunction sum_of_all = [sum_of_cubes](In t) { return sum_of_cubes(t[0]); };
+  const std::vector<TrackedCall> lines = {
+      {"jacobian", {"x"}, {row}, [=](In x) { return jacobian(cubes, x[0]); }},
+      {"jacobian", {"xs"}, {row}, [=](In x) { return jacobian(cubes_of_all, {x[0]})[0]; }},
+      {"hessian", {"x"}, {row}, [=](In x) { return hessian(sum_of_cubes, x[0]); }},
+      {"hessian", {"xs"}, {row}, [=](In x) { return hessian(sum_of_all, {x[0]})[0][0]; }},
+      {"vjp", {"x", "v"}, {row}, [=](In x) { return vjp(cubes, x[0], x[1]).product; }},
+      {"vjp", {"xs", "v"}, {row}, [=](In x) { return vjp(cubes_of_all, {x[0]}, x[1]).products[0]; }},
+      {"jvp", {"x", "v"}, {row}, [=](In x) { return jvp(cubes, x[0], x[1]).product; }},
+      {"jvp", {"xs", "vs"}, {row}, [=](In x) { return jvp(cubes_of_all, {x[0]}, {x[1]}).product; }},
+      {"hvp", {"x", "v"}, {row}, [=](In x) { return hvp(sum_of_cubes, x[0], x[1]).product; }},
+      {"hvp", {"xs", "vs"}, {row}, [=](In x) { return hvp(sum_of_all, {x[0]}, {x[1]}).products[0]; }},
+      {"per_example_gradients", {"wrt"}, {row},
+       [=](In x) { const Tensor t = x[0]; return per_example_gradients([&](std::int64_t) { return sum_of_cubes(t); }, 2, {t})[0]; }},
+  };
+  calls.insert(calls.end(), lines.begin(), lines.end());
+}
+
 // clang-format on
 
 }  // namespace tracked
@@ -251,6 +274,7 @@ inline std::vector<TrackedCall> tracked_calls() {
   tracked::add_of_two(calls);
   tracked::add_of_images(calls);
   tracked::add_of_sequences(calls);
+  tracked::add_of_derivatives(calls);
   return calls;
 }
 
