@@ -122,8 +122,8 @@ struct ExpertLinear {
 struct Experts {
   ExpertsConfig options;
   FeedForwardConfig config;
-  Linear router;          // (E, C), never quantised and without an adapter
-  ExpertLinear c_gate;    // absent unless gated, and if joined
+  Linear router;        // (E, C), never quantised and without an adapter
+  ExpertLinear c_gate;  // absent unless gated, and if joined
   ExpertLinear c_fc, c_proj;
   FeedForward shared;  // absent unless shared_inner
   Linear shared_gate;  // (1, C); absent

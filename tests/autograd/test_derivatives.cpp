@@ -119,8 +119,7 @@ TEST_CASE("derivatives of functions name what does not fit", "[derivatives]") {
   const auto square = [](const Tensor& t) { return t * t; };
   CHECK_THROWS_WITH(hessian(square, x), "[hessian] f must return one number, not a tensor of (3)");
   CHECK_THROWS_WITH(hvp(square, x, x), "[hvp] f must return one number, not a tensor of (3)");
-  CHECK_THROWS_WITH(hvp(number_of, x, matrix()),
-                    "[hvp] v is (2, 3) f64, but must be (3) f64");
+  CHECK_THROWS_WITH(hvp(number_of, x, matrix()), "[hvp] v is (2, 3) f64, but must be (3) f64");
   CHECK_THROWS_WITH(jvp(square, x, x.to(DType::f32)), ContainsSubstring("[jvp] v is (3)"));
   CHECK_THROWS_WITH(vjp(square, x),
                     ContainsSubstring("[vjp] f returns a tensor of (3), so that v"));

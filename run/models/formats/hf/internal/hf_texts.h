@@ -20,8 +20,8 @@ class HfTexts {
   // type of the weights there. The model must outlive it. Errors: check_hf_config(); settings that
   // cannot be written.
   HfTexts(const TextModel& model, const nn::DecoderConfig& config, std::string_view dtype);
-  // False if AutoTokenizer would make the family's own tokenizer of the folder, and not the model's;
-  // and an error that says so.
+  // False if AutoTokenizer would make the family's own tokenizer of the folder, and not the
+  // model's; and an error that says so.
   bool has_own_tokenizer() const;
   void require_own_tokenizer() const;
   // Members of config.json beside those of the model's family.
