@@ -109,11 +109,13 @@ TEST_CASE("families compute what transformers computes, whatever the cache", "[f
 
 TEST_CASE("ten steps of fine-tuning of families have the losses of PyTorch's", "[families]") {
   // Ten steps at a rate of 1e-2 enlarge what products round: SmolLM3's losses differ by 1.1e-5 with
-  // OpenBLAS's kernels for Haswell, and by 3.5e-6 with those for Nehalem.
+  // OpenBLAS's kernels for Haswell, and by 3.5e-6 with those for Nehalem. Experts enlarge it more:
+  // a token between two of them goes to the other one (8.3e-5, Qwen3-MoE without AVX).
   for (const std::string& name : kFamilies) {
     INFO(name);
     const GoldenFamily golden(name);
-    check_fine_tuning(golden.load(), golden.expected, 3e-5);
+    const run::TextModel model = golden.load();
+    check_fine_tuning(model, golden.expected, model.gpt.config.moe.exist() ? 3e-4 : 3e-5);
   }
 }
 
