@@ -109,8 +109,8 @@ TEST_CASE("families compute what transformers computes, whatever the cache", "[f
 
 TEST_CASE("ten steps of fine-tuning of families have the losses of PyTorch's", "[families]") {
   // Ten steps at a rate of 1e-2 enlarge what products round: SmolLM3's losses differ by 1.1e-5 with
-  // OpenBLAS's kernels for Haswell, and by 3.5e-6 with those for Nehalem. Experts enlarge it more:
-  // a token between two of them goes to the other one (8.3e-5, Qwen3-MoE without AVX).
+  // OpenBLAS's kernels for Haswell, and by 3.5e-6 with those for Nehalem. Experts enlarge it more
+  // (8.3e-5, Qwen3-MoE with kernels for any processor).
   for (const std::string& name : kFamilies) {
     INFO(name);
     const GoldenFamily golden(name);
