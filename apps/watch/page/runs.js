@@ -143,6 +143,7 @@ export class Runs {
     this.version = "";
     this.connection = "connecting";
     this.byId = new Map();
+    this.turn = 0; // of questions for the list; only the last one's answer counts
   }
 
   get shown() {
@@ -159,6 +160,7 @@ export class Runs {
   disconnect() {
     this.source?.close();
     clearTimeout(this.retry);
+    this.forget();
     this.setConnection("connecting");
   }
 
@@ -168,11 +170,12 @@ export class Runs {
     const source = (this.source = new EventSource("api/events"));
     source.onopen = () => {
       this.setConnection("live");
-      this.byId = new Map(); // a server that was restarted may count anew: events wait for the list
+      this.forget();
       this.fetchRuns(true);
     };
     source.onerror = () => {
       this.setConnection("lost");
+      this.forget();
       // The browser tries again by itself, except after an answer that is no stream.
       if (source.readyState === EventSource.CLOSED) {
         clearTimeout(this.retry);
@@ -184,6 +187,12 @@ export class Runs {
     on("layers", (event) => this.line(event, "layerLines", "addLayers"));
     on("reset", ({ run }) => this.byId.has(run) && this.load(this.byId.get(run)));
     on("runs", () => this.fetchRuns());
+  }
+
+  /** A server that was restarted may count anew: until its list has come, an id is nobody's, and no answer to it is taken. */
+  forget() {
+    this.byId = new Map();
+    ++this.turn;
   }
 
   setConnection(connection) {
@@ -212,7 +221,7 @@ export class Runs {
   /** Fetches the list; with `afresh`, all histories, too: ids and files may be others than before. */
   async fetchRuns(afresh = false) {
     this.afresh ||= afresh;
-    const turn = (this.turn = (this.turn ?? 0) + 1);
+    const turn = ++this.turn;
     let answer;
     try {
       answer = await fetchJson("api/runs");
@@ -263,6 +272,7 @@ export class Runs {
 
   /** Fetches a run's history; lines that come in the meantime wait for it. */
   async load(run) {
+    if (this.byId.get(run.id) !== run) return; // the next list will have it loaded
     if (run.loading) {
       run.again = true;
       return;
@@ -274,7 +284,7 @@ export class Runs {
     try {
       const id = run.id;
       const history = await fetchJson(`api/runs/${id}/history`);
-      if (id === run.id) run.take(history);
+      if (this.byId.get(id) === run) run.take(history);
       else run.again = true; // the server was restarted while this was asked
     } catch {
       failed = true;
