@@ -38,7 +38,7 @@ struct GenerationCost {
   std::int64_t prompt_tokens = 0, tokens = 0;  // read of prompts; made after the first of each text
   std::int64_t reused_tokens = 0;  // of prompts, which others had read: not among prompt_tokens
   double prefill_seconds = 0, seconds = 0;
-  std::int64_t passes = 0;  // over the newest tokens of all texts together
+  std::int64_t passes = 0;  // over nothing but the newest tokens of all texts together
   double pass_seconds = 0;  // of these alone
   std::int64_t proposed_tokens = 0, accepted_tokens = 0;  // by speculative decoding
 
@@ -182,7 +182,11 @@ class Generation {
   std::vector<Tensor> prefill_apart(std::span<Sequence* const> sequences) const;
   void prefill_apart(std::span<Sequence* const> sequences, double& seconds,
                      std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const;
-  Tensor read_newest(std::span<Sequence* const> sequences) const;
+  bool may_join(const Sequence& s) const;
+  Tokens next_tokens(const Sequence& s) const;
+  Tensor read_together(std::span<Sequence* const> sequences, std::vector<Sequence*>& ready) const;
+  void read_together(std::vector<Sequence*>& sequences, std::vector<Tensor>& logits,
+                     std::vector<Sequence*>& ready);
   std::vector<Tensor> read(std::vector<Sequence*>& ready);
   void choose(Ready& ready) const;
 

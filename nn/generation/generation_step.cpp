@@ -14,6 +14,9 @@ constexpr std::int64_t kScoredRows = 64;  // whose logits are there at once
 // tokens included. A pass over few rows takes the time of reading the weights; beyond these, a row
 // costs what it may save (docs/serving.md).
 constexpr std::int64_t kProposingTexts = 3, kProposalRows = 8;
+// The longest piece of a prompt that is read in one pass with others and with the newest tokens of
+// texts. A longer one keeps the processor busy by itself, and has attention for many rows at once.
+constexpr std::int64_t kSharedPiece = 64;
 
 // The most tokens that one of so many texts proposes at a time.
 std::int64_t most_proposed(std::int64_t texts) {
@@ -125,21 +128,76 @@ void Generation::propose(std::span<Sequence* const> sequences) const {
     s->text.propose(std::min(most, model_.config.block_size - s->seen()));
 }
 
-// The newest token of each of these sequences, and those that are proposed: logits (rows, V).
-Tensor Generation::read_newest(std::span<Sequence* const> sequences) const {
+// True if what a sequence reads of its prompt may be rows of a pass over those of others.
+bool Generation::may_join(const Sequence& s) const {
+  return batch_invariant_ && s.piece <= kSharedPiece && s.text.options().kv_cache && !s.slides() &&
+         !s.text.options().prompt_logprobs;
+}
+
+// What a sequence reads next: a piece of its prompt, or its newest token and those proposed.
+Tokens Generation::next_tokens(const Sequence& s) const {
+  if (s.piece > 0) {
+    const Tokens window = seen_tokens(s.text.tokens(), s.sinks(), s.dropped);
+    const auto begin = window.begin() + s.cache.length();
+    return {begin, begin + s.piece};
+  }
+  Tokens tokens = {s.text.tokens().back()};
+  const Tokens& proposed = s.text.proposed();
+  tokens.insert(tokens.end(), proposed.begin(), proposed.end());
+  return tokens;
+}
+
+// One pass over the next_tokens() of these sequences. Returns the logits (rows, V) of those in
+// `ready`, to which it adds whoever is to choose a token; undefined if nobody is.
+Tensor Generation::read_together(std::span<Sequence* const> sequences,
+                                 std::vector<Sequence*>& ready) const {
   Tokens tokens;
   std::vector<KVCache*> caches;
   std::vector<RowAdapters::Choice> adapters;
-  propose(sequences);
+  std::vector<std::int32_t> choosing;  // rows behind which a token is chosen
   for (Sequence* s : sequences) {
-    const Tokens& proposed = s->text.proposed();
-    tokens.push_back(s->text.tokens().back());
-    tokens.insert(tokens.end(), proposed.begin(), proposed.end());
-    caches.insert(caches.end(), 1 + proposed.size(), &s->cache);
-    adapters.insert(adapters.end(), 1 + proposed.size(), s->text.options().adapter);
+    const Tokens next = next_tokens(*s);
+    const auto behind = std::ssize(tokens) + std::ssize(next);
+    auto row = s->piece == 0 ? std::ssize(tokens) : s->piece == unread(*s) ? behind - 1 : behind;
+    if (row < behind) ready.push_back(s);
+    for (; row < behind; ++row) choosing.push_back(static_cast<std::int32_t>(row));
+    tokens.insert(tokens.end(), next.begin(), next.end());
+    caches.insert(caches.end(), next.size(), &s->cache);
+    adapters.insert(adapters.end(), next.size(), s->text.options().adapter);
   }
   const RowAdapters chosen(std::move(adapters));
-  return model_.last_logits(Tensor::from(tokens, {std::ssize(tokens), 1}), caches);
+  Tensor states = model_.states(Tensor::from(tokens, {std::ssize(tokens), 1}), caches);
+  if (choosing.empty()) return {};
+  if (choosing.size() < tokens.size()) {
+    states = index_select(states, 0, Tensor::from(choosing, {std::ssize(choosing)}));
+  }
+  const BatchInvariant apart;
+  return model_.logits_of(last_position(states)).to(DType::f32);
+}
+
+// The same, timed. A pass that prefills, too, counts for both by the rows of each.
+void Generation::read_together(std::vector<Sequence*>& sequences, std::vector<Tensor>& logits,
+                               std::vector<Sequence*>& ready) {
+  if (sequences.empty()) return;
+  // Those of one adapter side by side share its products.
+  std::stable_sort(sequences.begin(), sequences.end(), [](const Sequence* a, const Sequence* b) {
+    return a->text.options().adapter < b->text.options().adapter;
+  });
+  std::int64_t rows = 0, read = 0, of_prompts = 0;
+  for (const Sequence* s : sequences) {
+    rows += s->piece > 0 ? s->piece : 1 + std::ssize(s->text.proposed());
+    read += s->piece;
+    if (s->text.new_tokens() == 0) of_prompts += s->piece;
+  }
+  Tensor next;
+  const double seconds = seconds_of([&] { next = read_together(sequences, ready); });
+  if (next.defined()) logits.push_back(next);
+  const double prefill = seconds * static_cast<double>(of_prompts) / static_cast<double>(rows);
+  cost_.prefill_seconds += prefill;
+  cost_.seconds += seconds - prefill;
+  if (read > 0) return;
+  cost_.pass_seconds += seconds;
+  ++cost_.passes;
 }
 
 // read_alone() of each of these sequences. Enough of them keep all threads busy with one each,
@@ -189,25 +247,18 @@ std::vector<Tensor> Generation::read(std::vector<Sequence*>& ready) {
       s.piece = unread(s);
     }
   }
-  for (Sequence* s : next_to_read(!together.empty())) {
+  propose(together);
+  const std::vector<Sequence*> next = next_to_read(!together.empty());
+  const bool alone = together.empty() && next.size() == 1;
+  for (Sequence* s : next) {
     const bool begins = s->text.new_tokens() == 0;
-    (begins ? prompts : apart).push_back(s);
+    (may_join(*s) && !alone ? together : begins ? prompts : apart).push_back(s);
     if (begins) cost_.prompt_tokens += s->piece;
   }
   std::vector<Tensor> logits;
   prefill_apart(prompts, cost_.prefill_seconds, logits, ready);
   prefill_apart(apart, cost_.seconds, logits, ready);
-  if (together.empty()) return logits;
-  // Those of one adapter side by side share its products.
-  std::stable_sort(together.begin(), together.end(), [](const Sequence* a, const Sequence* b) {
-    return a->text.options().adapter < b->text.options().adapter;
-  });
-  const double seconds =
-      seconds_of([&] { logits.push_back(read_newest(together).to(DType::f32)); });
-  cost_.seconds += seconds;
-  cost_.pass_seconds += seconds;
-  ++cost_.passes;
-  ready.insert(ready.end(), together.begin(), together.end());
+  read_together(together, logits, ready);
   return logits;
 }
 
