@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/nn/block.h"
+#include "tapegrad/nn/layers/block.h"
 #include "tapegrad/nn/layers/ngram_embedding.h"
 
 namespace tapegrad::nn {

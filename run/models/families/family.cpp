@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
@@ -81,6 +82,12 @@ void HfFamily::set_absent(const std::vector<std::pair<std::string_view, std::int
 
 bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
   return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
+}
+
+bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours) {
+  const nn::DecoderNames names = nn::decoder_names(config);
+  const char* const absent = config.has_conv(block) ? names.attention : names.conv;
+  return ours.find(fmt::format(".{}.", absent)) == std::string_view::npos;
 }
 
 std::string names_of_families(std::string_view (*name)(const Family&)) {

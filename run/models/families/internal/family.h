@@ -158,6 +158,10 @@ struct Family {
 // True if a name ends in one of these.
 bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
 
+// False if a tensor of blocks, by our name, is of attention where the block has a convolution, or
+// the other way round.
+bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours);
+
 // The tensors of experts as most families call them.
 std::vector<HfTensorName> expert_names();
 

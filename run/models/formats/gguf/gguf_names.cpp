@@ -4,7 +4,6 @@
 #include <numbers>
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
@@ -18,14 +17,6 @@ std::string numbered(std::string name, int block) {
 std::int64_t exchanged_heads(GgufTensorName::Exchanged exchanged, const nn::DecoderConfig& c) {
   if (exchanged == GgufTensorName::Exchanged::no) return 0;
   return exchanged == GgufTensorName::Exchanged::queries ? c.n_head : c.kv_heads();
-}
-
-// True unless a parameter of blocks is of attention where the block has a convolution, or the other
-// way round.
-bool block_has(const nn::DecoderConfig& c, int block, const std::string& ours) {
-  const nn::DecoderNames names = nn::decoder_names(c);
-  const char* const absent = c.has_conv(block) ? names.attention : names.conv;
-  return ours.find(fmt::format(".{}.", absent)) == std::string::npos;
 }
 
 // Turns of a pair of channels from one position to the next.
@@ -50,7 +41,7 @@ std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& 
     while (is_of_block(i) && end < rows.size() && is_of_block(end)) ++end;
     for (int block = 0; block < (is_of_block(i) ? c.n_layer : 1); ++block) {
       for (std::size_t j = i; j < end; ++j) {
-        if (is_of_block(j) && !block_has(c, block, rows[j].ours)) continue;
+        if (is_of_block(j) && !has_tensor(c, block, rows[j].ours)) continue;
         names.push_back({numbered(rows[j].ours, block), numbered(rows[j].theirs, block),
                          exchanged_heads(rows[j].exchanged, c), rows[j].plus, rows[j].squeezed});
       }

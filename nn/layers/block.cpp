@@ -1,4 +1,4 @@
-#include "tapegrad/nn/block.h"
+#include "tapegrad/nn/layers/block.h"
 
 #include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/nn/internal/decoder_norms.h"
