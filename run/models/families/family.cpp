@@ -138,10 +138,14 @@ Distance distance(const Family& family, const nn::DecoderConfig& config, Keys ke
   const nn::DecoderConfig model = model_with(family, config, free);
   const bool told_otherwise = model.rope_pattern != config.rope_pattern;
   const auto differences = differences_of(config, model, free);
-  const auto others =
+  auto others =
       std::count_if(differences.begin(), differences.end(), [](const OptionDifference& difference) {
         return !is_bias(difference.option) && difference.option != "qkv_bias";
       });
+  // A class without convolutions is no near one, whatever else differs.
+  for (const OptionDifference& difference : differences) {
+    if (difference.option == "mixer_pattern") others += 100;
+  }
   return {others, differences.size(),
           std::count_if(free.begin(), free.end(), [](auto option) { return !is_bias(option); }),
           told_otherwise};

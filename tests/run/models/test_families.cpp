@@ -167,6 +167,10 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   CHECK(run::gguf_family_of(c).name == "qwen3");
   c.mixer_pattern = "AC";
   CHECK(run::family_of(c).name == "lfm2");
+  c.qk_norm = false;
+  CHECK_THAT(run::export_obstacle(c),
+             ContainsSubstring("Lfm2ForCausalLM cannot express a model with qk_norm false"));
+  c.qk_norm = true;
   CHECK(run::gguf_family_of(c).name == "lfm2");
 }
 
