@@ -270,6 +270,14 @@ struct Conv1dOptions {
 // than L + 2·padding.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
+// The same of each channel by itself, over sequences whose positions do not see later ones:
+// y[b, t, c] = bias[c] + Σ weight[c, 0, k]·x[b, t − K + 1 + k, c].  x (B, T, C), weight (C, 1, K),
+// bias (C) or undefined → (B, T, C). It is conv1d with as many groups as channels and a padding of
+// K − 1, without the last K − 1 outputs. With document_starts (B, T) i32, of documents side by side
+// (ScoreOptions), no position sees those of another document. A position gets the same bits
+// whatever stands beside it and K − 1 positions or more before it.
+Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                     const Tensor& document_starts = {});
 
 // --- Normalisation ---
 

@@ -7,69 +7,10 @@
 
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/nn/decoder_names.h"
+#include "tapegrad/nn/internal/decoder_norms.h"
 
 namespace tapegrad::nn {
 namespace {
-
-NormOptions norm_options(const DecoderConfig& c) {
-  return {.kind = c.norm_kind(), .bias = c.with_norm_bias(), .eps = c.norm_eps};
-}
-
-Norm make_norm(const Params& p, const char* name, const DecoderConfig& c, bool present = true) {
-  return present ? Norm(p / name, c.n_embd, norm_options(c)) : Norm();
-}
-bool norms_before(const DecoderConfig& c) { return c.norm_place != NormPlace::after; }
-bool norms_after(const DecoderConfig& c) { return c.norm_place != NormPlace::before; }
-
-AttentionConfig attention_config(const DecoderConfig& c, int block) {
-  AttentionConfig a{.n_head = c.n_head,
-                    .n_kv_head = c.kv_heads(),
-                    .head_size = c.channels_per_head(),
-                    .bias = c.with_bias(),
-                    .qkv_bias = c.with_qkv_bias(),
-                    .separate_qkv = c.projects_apart(),
-                    .qk_norm_whole = c.qk_norm_whole,
-                    .rope = c.turns(block),
-                    .rope_channels = c.rope_channels,
-                    .rope_base = c.rope_base_of(block),
-                    .rope_scaling = c.scaling_of(block),
-                    .rope_reversed = c.rope_reversed,
-                    .query_scale_beta = c.query_scale_beta,
-                    .query_scale_positions = c.rope_original_positions,
-                    .scores = c.scores_of(block),
-                    .dropout = c.dropout,
-                    .out_dropout = c.attn_out_dropout ? c.dropout : 0,
-                    .names = decoder_names(c).in_attention};
-  if (c.qk_norm) a.qk_norm = norm_options(c);
-  return a;
-}
-
-FeedForwardConfig feed_forward_config(const DecoderConfig& c, std::int64_t width) {
-  return {.hidden = width,
-          .bias = c.with_mlp_bias(),
-          .gated = c.with_gate(),
-          .joined_gate = c.joined_gate,
-          .activation = c.activation_kind(),
-          .dropout = c.dropout,
-          .hidden_dropout = c.ff_dropout ? c.dropout : 0,
-          .names = decoder_names(c).in_mlp};
-}
-
-// The feed-forward of a block, of which one of these two is: the other one is absent.
-FeedForward make_dense(const Params& p, const DecoderConfig& c, int block) {
-  if (c.has_experts(block)) return {};
-  return {p / decoder_names(c).mlp, c.n_embd, feed_forward_config(c, c.inner())};
-}
-Experts make_experts(const Params& p, const DecoderConfig& c, int block) {
-  if (!c.has_experts(block)) return {};
-  const DecoderNames names = decoder_names(c);
-  return {p / names.mlp, c.n_embd, c.moe, feed_forward_config(c, c.expert_inner()),
-          names.in_experts};
-}
-
-Tensor make_scalar(const Params& p, const char* name, const DecoderConfig& c, const Init& first) {
-  return c.residual_scalars ? (p / "residual_scalars").parameter(name, {1}, first) : Tensor();
-}
 
 std::vector<Block> make_blocks(const Params& p, const DecoderConfig& c) {
   std::vector<Block> blocks;
@@ -97,13 +38,6 @@ DecoderConfig validated(const DecoderConfig& config) {
   return config.with_defaults();
 }
 
-Tensor scaled(const Tensor& x, double by) { return by == 1 ? x : x * by; }
-
-Tensor maybe_norm(const Norm& norm, Tensor x) {
-  if (norm.exists()) return norm(x);
-  return x;
-}
-
 // The positions of tokens (B, T) whose rows begin at `firsts`: (B, T), or (T) if all begin at one.
 Tensor positions_of(const TokenRows& tokens, const std::vector<std::int64_t>& firsts) {
   const Tensor &ids = tokens.ids, &starts = tokens.document_starts;
@@ -126,46 +60,6 @@ Tensor last_position(const Tensor& x) {
   const std::int64_t T = x.dim(1);
   return reshape(slice(x, 1, T - 1, T), {x.dim(0), x.dim(2)});
 }
-
-Block::Block(const Params& p, const DecoderConfig& c, int index)
-    : state_scale(make_scalar(p, "state", c, ones())),
-      embedding_scale(make_scalar(p, "embedding", c, zeros())),
-      ln_1(make_norm(p, decoder_names(c).before_attention, c, norms_before(c))),
-      attn(p / decoder_names(c).attention, c.n_embd, attention_config(c, index)),
-      ln_1_after(make_norm(p, decoder_names(c).after_attention, c, norms_after(c))),
-      ln_2(make_norm(p, decoder_names(c).before_mlp, c, norms_before(c))),
-      mlp(make_dense(p, c, index)),
-      experts(make_experts(p, c, index)),
-      ln_2_after(make_norm(p, decoder_names(c).after_mlp, c, norms_after(c))),
-      residual_scale(c.residual_scale) {}
-
-template <class Attend>
-Tensor Block::sublayers(const Tensor& x, const Attend& attend, Rng* rng,
-                        RouterLosses* routers) const {
-  const auto feed_forward = [&](const Tensor& normed) {
-    return mlp.exists() ? mlp(normed, rng) : experts(normed, rng, routers);
-  };
-  const Tensor y = x + scaled(maybe_norm(ln_1_after, attend(maybe_norm(ln_1, x))), residual_scale);
-  return y + scaled(maybe_norm(ln_2_after, feed_forward(maybe_norm(ln_2, y))), residual_scale);
-}
-
-Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_starts,
-                         RouterLosses* routers) const {
-  return sublayers(
-      x, [&](const Tensor& normed) { return attn(normed, rng, {}, document_starts); }, rng,
-      routers);
-}
-
-Tensor Block::operator()(const Tensor& x, CachedLayer caches) const {
-  return sublayers(
-      x, [&](const Tensor& normed) { return attn(normed, caches); }, nullptr);
-}
-
-Tensor Block::entry(const Tensor& x, const Tensor& x0) const {
-  return state_scale.defined() ? x * state_scale + x0 * embedding_scale : x;
-}
-
-Tensor Block::attention_weights(const Tensor& x) const { return attn.weights(maybe_norm(ln_1, x)); }
 
 Decoder::Decoder(const Params& p, const DecoderConfig& c)
     : config(validated(c)),
@@ -321,7 +215,8 @@ bool Decoder::all_quantized() const {
   return apart({&lm_head}) && std::all_of(h.begin(), h.end(), [&](const Block& block) {
            const MultiHeadAttention& a = block.attn;
            const Experts& e = block.experts;
-           const bool layers = apart({&a.c_attn, &a.W_query, &a.W_key, &a.W_value, &a.c_proj});
+           const bool layers = apart({&a.c_attn, &a.W_query, &a.W_key, &a.W_value, &a.c_proj,
+                                      &block.conv.in_proj, &block.conv.out_proj});
            const bool experts = !e.c_fc.weight.tensor.defined() &&
                                 !e.c_gate.weight.tensor.defined() &&
                                 !e.c_proj.weight.tensor.defined();
@@ -333,7 +228,8 @@ void Decoder::drop(KVCache& cache, std::int64_t begin, std::int64_t end) const {
   check(can_move(), "[decoder] learned positions are a part of what a cache holds");
   const TapePause pause;
   cache.drop(begin, end, [&](std::size_t layer, const Tensor& keys) {
-    return h[layer].attn.moved_keys(keys, end, begin, cache.most());
+    const Block& block = h[layer];  // the states of a convolution have no position
+    return block.conv.exists() ? keys : block.attn.moved_keys(keys, end, begin, cache.most());
   });
 }
 
@@ -356,10 +252,13 @@ void init_gpt2(const Decoder& model, const Params& p, Rng& rng) {
   const DecoderNames names = decoder_names(model.config);
   const auto projects_into_residual = [&](std::string_view name) {
     return name.ends_with(std::string(names.in_attention.out) + ".weight") ||
+           name.ends_with(fmt::format("{}.{}.weight", names.conv, names.in_conv.out)) ||
            name.ends_with(std::string(names.in_mlp.out) + ".weight");
   };
+  // A convolution is neither linear nor an embedding: it keeps what it drew.
+  const std::string kernel = fmt::format("{}.{}.weight", names.conv, names.in_conv.conv);
   for (const auto& [name, t] : p.parameters()) {
-    if (t.rank() >= 2) refill(t, normal(0, 0.02), rng);
+    if (t.rank() >= 2 && !name.ends_with(kernel)) refill(t, normal(0, 0.02), rng);
     if (name.ends_with(".bias")) refill(t, zeros(), rng);
   }
   // A tied weight is visited twice: as the embedding's and as the head's.

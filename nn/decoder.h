@@ -4,11 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/nn/decoder_config.h"
-#include "tapegrad/nn/generation/kv_cache.h"
-#include "tapegrad/nn/layers/experts.h"
+#include "tapegrad/nn/layers/block.h"
 #include "tapegrad/nn/layers/ngram_embedding.h"
-#include "tapegrad/nn/multi_head_attention.h"
 
 namespace tapegrad::nn {
 
@@ -22,38 +19,6 @@ struct TokenRows {
   // Ids alone are rows, too: not explicit.
   TokenRows(Tensor rows, Tensor starts = {})
       : ids(std::move(rows)), document_starts(std::move(starts)) {}
-};
-
-// y = x + attn(ln_1(x)), then y + mlp(ln_2(y)); with other places of the norms, ln_1_after and
-// ln_2_after are applied to what attention and feed-forward add. Norms may be absent.
-//
-// With residual_scalars, a Decoder gives a block λ·x + μ·x₀ in place of x, where x₀ is its own
-// first state, divided by the root of its mean square (nanochat's gpt.py; Jordan et al.,
-// modded-nanogpt).
-struct Block {
-  Tensor state_scale, embedding_scale;  // λ and μ (1), 1 and 0 at first; undefined: there are none
-  Norm ln_1;
-  MultiHeadAttention attn;
-  Norm ln_1_after, ln_2;
-  FeedForward mlp;  // absent in a block with experts
-  Experts experts;  // absent in others
-  Norm ln_2_after;
-  double residual_scale;  // of what attention and feed-forward add
-  // `index`: which of n_layer blocks it is.
-  Block(const Params& p, const DecoderConfig& config, int index = 0);
-  // With `routers`, experts note there what their router did.
-  Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& document_starts = {},
-                    RouterLosses* routers = nullptr) const;
-  Tensor operator()(const Tensor& x, CachedLayer caches) const;
-  // λ·x + μ·x₀, or x if there are no such numbers.
-  Tensor entry(const Tensor& x, const Tensor& x0) const;
-  // The attention weights of the block on its input (B, T, C): (B, H, T, T).
-  Tensor attention_weights(const Tensor& x) const;
-
- private:
-  template <class Attend>
-  Tensor sublayers(const Tensor& x, const Attend& attend, Rng* rng,
-                   RouterLosses* routers = nullptr) const;
 };
 
 // A decoder-only Transformer, whose parts its config chooses: GPT-2, Llama and their relatives.
@@ -156,7 +121,7 @@ struct Decoder {
   // For looking inside. No function here drops anything out.
 
   // The attention weights of a block on the state before it, residual_stream()[layer]: (B, H, T,
-  // T). Error if there is no such block.
+  // T). Error if there is no such block, or if it has a convolution in place of attention.
   Tensor attention_weights(int layer, const Tensor& state) const;
   // The final norm and the head on any of these states (B, T, C) → (B, T, V): of the last one, they
   // are the model's logits. Of the others, they are what the model would say there (the logit lens:

@@ -58,6 +58,7 @@ void check_needs(const DecoderConfig& c) {
   const bool llama3 = c.rope_scaling == RopeScalingKind::llama3;
   const bool yarn = c.rope_scaling == RopeScalingKind::yarn, moe = c.moe.exist();
   const bool longrope = c.rope_scaling == RopeScalingKind::longrope;
+  const bool convs = !c.mixer_pattern.empty();
   const struct {
     bool has_part, given;
     std::string_view option, part;
@@ -84,6 +85,8 @@ void check_needs(const DecoderConfig& c) {
       {c.rotary(), c.rope_window_base != 0, "rope_window_base", "positions rotary"},
       {c.window != 0, c.rope_window_base != 0, "rope_window_base", "window"},
       {c.rotary(), !c.rope_pattern.empty(), "rope_pattern", "positions rotary"},
+      {convs, c.conv_kernel != plain.conv_kernel, "conv_kernel", "mixer_pattern"},
+      {convs, c.conv_bias, "conv_bias", "mixer_pattern"},
       {c.ngrams > 1, c.ngram_rows != plain.ngram_rows, "ngram_rows", "ngrams"},
       {c.qk_norm, c.qk_norm_whole, "qk_norm_whole", "qk_norm"},
       {c.with_gate(), c.joined_gate, "joined_gate", "gated"},
@@ -167,6 +170,11 @@ DecoderConfig DecoderConfig::with_defaults() const {
   if (c.moe.pattern == "E") c.moe.pattern.clear();
   if (c.moe.exist()) c.moe.inner = expert_inner();
   if (c.moe.exist() && c.moe.pattern.empty()) c.n_inner = c.moe.inner;  // nothing else has a width
+  c.mixer_pattern = shortest(mixer_pattern, n_layer);
+  if (c.mixer_pattern.find('C') == std::string::npos) {
+    const DecoderConfig plain;
+    c.mixer_pattern.clear(), c.conv_kernel = plain.conv_kernel, c.conv_bias = plain.conv_bias;
+  }
   c.window_pattern = shortest(window_pattern, n_layer);
   c.rope_pattern = shortest(rope_pattern, n_layer);
   const bool some_slide =
@@ -221,6 +229,10 @@ ScoreOptions DecoderConfig::scores_of(int block) const {
       .scale = attention_scale, .softcap = attention_softcap, .window = slides(block) ? window : 0};
 }
 
+bool DecoderConfig::has_conv(int block) const {
+  return !mixer_pattern.empty() && letter_of(mixer_pattern, block) == 'C';
+}
+
 bool DecoderConfig::has_experts(int block) const {
   return moe.exist() && (moe.pattern.empty() || letter_of(moe.pattern, block) == 'E');
 }
@@ -262,6 +274,11 @@ void DecoderConfig::validate() const {
   check(rope_pattern.find_first_not_of("RN") == std::string::npos,
         "rope_pattern '{}' must be a row of R, for blocks with rotary positions, and N",
         rope_pattern);
+  check(mixer_pattern.find_first_not_of("AC") == std::string::npos,
+        "mixer_pattern '{}' must be a row of C, for blocks with a convolution, and A",
+        mixer_pattern);
+  check(mixer_pattern.find('C') == std::string::npos || n_embd % 2 == 0,
+        "mixer_pattern with convolutions needs an even n_embd, not {}", n_embd);
   check(moe.pattern.find_first_not_of("ED") == std::string::npos,
         "moe_pattern '{}' must be a row of E, for blocks with experts, and D, for dense ones",
         moe.pattern);

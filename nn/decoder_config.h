@@ -77,6 +77,11 @@ struct DecoderConfig {
   // Which blocks have the window, as a row of letters that is repeated over the blocks: S (short)
   // has it, L (long) sees all. Empty: all have it.
   std::string window_pattern = {};
+  // Which blocks have a gated short convolution in place of attention (ShortConv), as a row of
+  // letters that is repeated over the blocks: C has it, A has attention. Empty: none has it.
+  std::string mixer_pattern = {};
+  std::int64_t conv_kernel = 3;  // positions that such a convolution sees
+  bool conv_bias = false;        // in all parts of it
   double norm_eps = 1e-5;
   // Embeddings of the last 2 … ngrams tokens are added to the token's; 1: none. See NgramEmbedding.
   int ngrams = 1;
@@ -134,6 +139,8 @@ struct DecoderConfig {
   DecoderConfig with_defaults() const;
   // True if a block has the window.
   bool slides(int block) const;
+  // True if a block has a convolution in place of attention.
+  bool has_conv(int block) const;
   // The options for the scores of a block's attention.
   ScoreOptions scores_of(int block) const;
   // True if a block turns queries and keys. The base of its angles.
@@ -212,6 +219,15 @@ struct DecoderConfig {
     t("window_pattern", c.window_pattern,
       "which blocks have the window, repeated over the blocks: SSSL gives it to three of four "
       "[all]",
+      {.newer = true});
+    t("mixer_pattern", c.mixer_pattern,
+      "which blocks have a gated short convolution in place of attention, repeated over the "
+      "blocks: "
+      "CCA gives it to two of three [none]",
+      {.newer = true});
+    t("conv_kernel", c.conv_kernel, "positions that a convolution sees, its own and those before",
+      {.least = 1, .most = 1024, .newer = true});
+    t("conv_bias", c.conv_bias, "biases in the linear layers and the kernel of convolutions",
       {.newer = true});
     t("ngrams", c.ngrams,
       "add embeddings of the last 2 ... N tokens to that of the token, which cost memory and no "

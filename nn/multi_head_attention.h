@@ -53,7 +53,9 @@ struct MultiHeadAttention {
   Linear W_query, W_key, W_value;  // C → H·D, C → K·D each
   Linear c_proj;                   // H·D → C
   Norm q_norm, k_norm;             // over D, or H·D and K·D; absent without qk_norm
+  MultiHeadAttention() = default;
   MultiHeadAttention(const Params& p, std::int64_t channels, const AttentionConfig& config);
+  bool exists() const { return c_proj.weight.exists(); }
 
   // Self-attention.
   Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& padding = {},

@@ -61,24 +61,38 @@ double linear_flops(const SummaryRow& row) {
 
 // The share of experts that a token goes to, for rows of them.
 double active_share(const DecoderConfig& c, const SummaryRow& row) {
-  const bool is_stack = row.weights.front().rank() == 3;
+  const std::string stack = fmt::format(".{}.", decoder_names(c).in_experts.experts);
+  const bool is_stack = c.moe.exist() && row.name.find(stack) != std::string::npos;
   return is_stack ? static_cast<double>(c.moe.top_k) / static_cast<double>(c.moe.experts) : 1;
 }
 
-// The first block whose feed-forward is of the other kind than that of block 0; 0: there is none.
-int first_other_block(const DecoderConfig& c) {
-  int i = 1;
-  while (i < c.n_layer && c.has_experts(i) == c.has_experts(0)) ++i;
-  return i < c.n_layer ? i : 0;
+bool are_alike(const DecoderConfig& c, int block, int other) {
+  return c.has_experts(block) == c.has_experts(other) && c.has_conv(block) == c.has_conv(other);
+}
+
+// The kinds of blocks, without their rows.
+std::vector<SummaryBlocks> kinds_of(const DecoderConfig& c) {
+  std::vector<SummaryBlocks> kinds;
+  for (int i = 0; i < c.n_layer; ++i) {
+    const auto own = std::find_if(kinds.begin(), kinds.end(), [&](const SummaryBlocks& kind) {
+      return are_alike(c, i, kind.first);
+    });
+    if (own == kinds.end()) {
+      kinds.push_back({i, 1, {}});
+    } else {
+      ++own->count;
+    }
+  }
+  return kinds;
 }
 
 // The names of a model's parts.
 struct Names {
-  std::string blocks, attention, projection_end, mlp, embedding, positions, ngrams, head;
+  std::string blocks, mixer, projection_end, mlp, embedding, positions, ngrams, head;
   explicit Names(const DecoderConfig& c) {
     const DecoderNames names = decoder_names(c);
     blocks = std::string(names.blocks) + ".";
-    attention = fmt::format("{}0.{}", blocks, names.attention);
+    mixer = fmt::format("{}0.{}", blocks, c.has_conv(0) ? names.conv : names.attention);
     projection_end = fmt::format(".{}.{}", names.attention, names.in_attention.out);
     mlp = fmt::format("{}0.{}", blocks, names.mlp);
     embedding = names.tokens, positions = names.positions, head = names.head;
@@ -96,11 +110,14 @@ double keys_of_block(const DecoderConfig& c, int block, std::int64_t T) {
 }
 
 // Attention itself has no parameters. Scores and weighted values take 2·H·D each for every key that
-// is seen, in the mean over blocks.
-SummaryRow attention_row(const DecoderConfig& c, std::int64_t tokens) {
-  double keys = 0;
-  for (int i = 0; i < c.n_layer; ++i) keys += keys_of_block(c, i, tokens);
-  keys /= c.n_layer;
+// is seen, in the mean over blocks with attention.
+SummaryRow attention_row(const DecoderConfig& c, const std::string& name, std::int64_t tokens) {
+  double keys = 0, blocks = 0;
+  for (int i = 0; i < c.n_layer; ++i) {
+    if (c.has_conv(i)) continue;
+    keys += keys_of_block(c, i, tokens), ++blocks;
+  }
+  keys /= blocks;
   const std::int64_t D = c.channels_per_head();
   std::string note = fmt::format("{} heads of {}", c.n_head, D);
   if (c.kv_heads() != c.n_head) note += fmt::format(", {} of keys and values", c.kv_heads());
@@ -108,7 +125,7 @@ SummaryRow attention_row(const DecoderConfig& c, std::int64_t tokens) {
   if (!c.rope_pattern.empty()) note += " of blocks " + c.rope_pattern;
   if (c.window > 0) note += fmt::format(", window {}", c.window);
   if (!c.window_pattern.empty()) note += " of blocks " + c.window_pattern;
-  return {Names(c).attention, {}, 4.0 * static_cast<double>(c.n_head * D) * keys, note};
+  return {name, {}, 4.0 * static_cast<double>(c.n_head * D) * keys, note};
 }
 
 using Line = std::array<std::string, 5>;
@@ -160,25 +177,26 @@ std::int64_t SummaryRow::parameters() const {
 Summary summary(const DecoderConfig& c, std::optional<std::int64_t> tokens) {
   Summary s;
   s.config = c;
-  s.first_other = first_other_block(c);
-  for (int i = 0; i < c.n_layer; ++i) {
-    ++(c.has_experts(i) == c.has_experts(0) ? s.blocks : s.other_blocks);
-  }
+  s.kinds = kinds_of(c);
   s.tokens = tokens.value_or(c.block_size);
   const Names names(c);
+  const auto kind_with = [&](const std::string& row) -> SummaryBlocks* {
+    for (SummaryBlocks& kind : s.kinds) {
+      if (begins_with(row, names.block(kind.first) + ".")) return &kind;
+    }
+    return nullptr;
+  };
   for (SummaryRow& row : rows_of(shapes_of<Decoder>(c).parameters())) {
-    const bool in_block = begins_with(row.name, names.blocks),
-               first = begins_with(row.name, names.block(0) + "."),
-               other = s.first_other > 0 && begins_with(row.name, names.block(s.first_other) + ".");
-    if (in_block && !first && !other) continue;
+    const bool in_block = begins_with(row.name, names.blocks);
+    SummaryBlocks* const kind = in_block ? kind_with(row.name) : nullptr;
+    if (in_block && kind == nullptr) continue;
     row.active = active_share(c, row);
     const bool embeds = row.name == names.embedding || row.name == names.positions ||
                         begins_with(row.name, names.ngrams);
     if (!embeds) row.flops = linear_flops(row);
-    Rows& rows = embeds ? s.embeddings : first ? s.block : other ? s.other_block : s.head;
+    Rows& rows = embeds ? s.embeddings : in_block ? kind->rows : s.head;
     if (in_block && row.name.ends_with(names.projection_end)) {
-      rows.push_back(attention_row(c, s.tokens));
-      rows.back().name = row.name.substr(0, row.name.rfind('.'));
+      rows.push_back(attention_row(c, row.name.substr(0, row.name.rfind('.')), s.tokens));
     }
     rows.push_back(std::move(row));
   }
@@ -190,45 +208,49 @@ Summary summary(const DecoderConfig& c, std::optional<std::int64_t> tokens) {
 }
 
 std::int64_t Summary::parameters() const {
-  return parameters_of(embeddings) + blocks * parameters_of(block) +
-         other_blocks * parameters_of(other_block) + parameters_of(head);
+  std::int64_t n = parameters_of(embeddings) + parameters_of(head);
+  for (const SummaryBlocks& kind : kinds) n += kind.count * parameters_of(kind.rows);
+  return n;
 }
 
 std::int64_t Summary::active_parameters() const {
-  return std::llround(active_of(embeddings) + static_cast<double>(blocks) * active_of(block) +
-                      static_cast<double>(other_blocks) * active_of(other_block) + active_of(head));
+  double n = active_of(embeddings) + active_of(head);
+  for (const SummaryBlocks& kind : kinds)
+    n += static_cast<double>(kind.count) * active_of(kind.rows);
+  return std::llround(n);
 }
 
 std::int64_t Summary::parameters_if_tied() const {
   return parameters() - parameters_of(head, Names(config).head);
 }
 
-std::int64_t Summary::attention_parameters() const {
-  return parameters_of(block, Names(config).attention);
+std::int64_t Summary::mixer_parameters() const {
+  return parameters_of(kinds.front().rows, Names(config).mixer);
 }
 std::int64_t Summary::feed_forward_parameters() const {
-  return parameters_of(block, Names(config).mlp);
+  return parameters_of(kinds.front().rows, Names(config).mlp);
 }
 
 double Summary::flops() const { return flops_of(embeddings) + block_flops() + flops_of(head); }
 
 double Summary::block_flops() const {
-  return static_cast<double>(blocks) * flops_of(block) +
-         static_cast<double>(other_blocks) * flops_of(other_block);
+  double n = 0;
+  for (const SummaryBlocks& kind : kinds)
+    n += static_cast<double>(kind.count) * flops_of(kind.rows);
+  return n;
 }
 
 std::string Summary::str() const {
   std::vector<Line> lines{{"layer", "weights", "parameters", "bytes", "FLOPs per token"}};
   for (const SummaryRow& row : embeddings) lines.push_back(line_of(row));
   const Names names(config);
-  add_blocks(block, names.block(0), blocks,
-             other_blocks > 0 ? fmt::format("{} more", blocks - 1)
-             : blocks == 2    ? names.block(1)
-                              : fmt::format("{} to {}", names.block(1), names.block(blocks - 1)),
-             lines);
-  if (other_blocks > 0) {
-    add_blocks(other_block, names.block(first_other), other_blocks,
-               fmt::format("{} more", other_blocks - 1), lines);
+  const std::int64_t blocks = config.n_layer;
+  const std::string others = blocks == 2
+                                 ? names.block(1)
+                                 : fmt::format("{} to {}", names.block(1), names.block(blocks - 1));
+  for (const SummaryBlocks& kind : kinds) {
+    add_blocks(kind.rows, names.block(kind.first), kind.count,
+               kinds.size() > 1 ? fmt::format("{} more", kind.count - 1) : others, lines);
   }
   for (const SummaryRow& row : head) lines.push_back(line_of(row));
   lines.push_back(total_line("all", "", parameters(), flops()));
@@ -243,9 +265,10 @@ std::string Summary::str() const {
     text += fmt::format("\n{} of them active: a token goes to {} of {} experts",
                         grouped(active_parameters()), config.moe.top_k, config.moe.experts);
   }
-  const std::string where = other_blocks > 0 ? names.block(0) : "each block";
-  text += fmt::format("\nin {} {} of the attention, {} of the feed-forward", where,
-                      grouped(attention_parameters()), grouped(feed_forward_parameters()));
+  const std::string where = kinds.size() > 1 ? names.block(0) : "each block";
+  text += fmt::format("\nin {} {} of the {}, {} of the feed-forward", where,
+                      grouped(mixer_parameters()), config.has_conv(0) ? "convolution" : "attention",
+                      grouped(feed_forward_parameters()));
   return text + fmt::format("\n{:.3g} GFLOPs per token of a forward pass over {} tokens\n",
                             flops() / 1e9, grouped(tokens));
 }

@@ -19,24 +19,28 @@ struct SummaryRow {
   std::int64_t parameters() const;
 };
 
+// Blocks of one kind: with experts or without, with attention or a convolution.
+struct SummaryBlocks {
+  int first = 0;  // the first of them
+  std::int64_t count = 0;
+  std::vector<SummaryRow> rows;  // of each
+};
+
 // The parts of a Decoder, found from a model whose tensors have no memory (dry_run.h). FLOPs are
 // those of the matrix products in a forward pass over `tokens` tokens, per token; a multiplication
 // and an addition count as two. A query of attention sees (tokens + 1)/2 keys on average. Training
 // costs three times as much.
 struct Summary {
   DecoderConfig config;
-  std::vector<SummaryRow> embeddings, block, head;  // block 0, one of `blocks` equal ones
-  std::int64_t blocks = 0, tokens = 0;
-  // Of a model in which some blocks have experts and some do not: the first block that has another
-  // feed-forward than block 0, one of `other_blocks`.
-  std::vector<SummaryRow> other_block;
-  std::int64_t other_blocks = 0, first_other = 0;
+  std::vector<SummaryRow> embeddings, head;
+  std::vector<SummaryBlocks> kinds;  // of blocks, by their first: that of block 0 is the first
+  std::int64_t tokens = 0;
 
   std::int64_t parameters() const;
   std::int64_t active_parameters() const;  // that a token meets: less than all with experts
   // The count if the head shares, or shared, the token embedding.
   std::int64_t parameters_if_tied() const;
-  std::int64_t attention_parameters() const;     // of one block
+  std::int64_t mixer_parameters() const;         // of block 0: of its attention or convolution
   std::int64_t feed_forward_parameters() const;  // of block 0
   double flops() const;
   double block_flops() const;  // of all blocks together

@@ -32,8 +32,10 @@ struct Inside {
   std::vector<data::Token> tokens;
   std::optional<double> loss;           // mean over T − 1 predictions; a single token has none
   std::vector<Prediction> predictions;  // one for each position
-  // For each block and head, the weights of attention in thousandths: for each position those of
-  // the positions up to it, T·(T + 1)/2 numbers.
+  // The blocks that have attention; others have a convolution in its place. For each of them and
+  // each head, the weights of attention in thousandths: for each position those of the positions up
+  // to it, T·(T + 1)/2 numbers.
+  std::vector<int> attention_blocks;
   std::vector<std::vector<std::vector<std::uint16_t>>> attention;
   std::vector<std::vector<LensCell>> lens;  // (n_layer + 1, T); row 0 is of the embedding
   // For each position, the norm of the loss's gradient with respect to its token's embedding.

@@ -85,6 +85,9 @@ Json json_of(const Look& look) {
     json["predictions"].push_back(prediction_json(look, p));
   }
   json["attention"] = inside.attention;
+  if (std::size(inside.attention) + 1 < inside.lens.size()) {
+    json["attention_blocks"] = inside.attention_blocks;
+  }
   for (const auto& row : inside.lens) json["lens"].push_back(lens_json(look, row));
   for (const double norm : inside.input_gradient) json["input_gradient"].push_back(number(norm));
   return json;

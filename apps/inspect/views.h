@@ -28,8 +28,9 @@ std::int64_t most_tokens(const nn::DecoderConfig& config);
 
 // {"model", "step", "tokens": [{"id", "text"}], "text_tokens", "cut" (only true), "loss",
 // "predictions": [{"next", "best": [{"id", "text", "probability"}]}], "attention": [layer][head]
-// [lower triangle, in thousandths], "lens": [layer][position]{"text", "probability", "next"},
-// "input_gradient"}. Numbers have five digits.
+// [lower triangle, in thousandths], "attention_blocks" (the blocks of these layers, counted from 0,
+// only if some block has a convolution in place of attention), "lens": [layer][position]{"text",
+// "probability", "next"}, "input_gradient"}. Numbers have five digits.
 Json json_of(const Look& look);
 // The text of that JSON, on one line.
 std::string json_text(const Look& look);

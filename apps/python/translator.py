@@ -18,7 +18,6 @@ LEFT_OUT = {
     "FeedForward": "its linears have names of their own in files: two Linear and an op are one",
     "LSTM": "its state is a pair of tensors: lstm() takes them one by one",
     "LSTMCell": "its state is a pair of tensors",
-    "Block": "it is a part of a Decoder, which makes it",
     "TokenRows": "ids alone are rows",
     "Decoder.adapters": "adapters are opened in C++",
     "Rng.take_blocks": "dropout draws so",

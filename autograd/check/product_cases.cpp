@@ -135,6 +135,21 @@ void add_convolutions(Cases& cases) {
   each("", {{0, 3, 7}, {4, 3, 3}, {4}});
 }
 
+// Fewer positions than taps, more, and documents side by side.
+void add_causal_convolutions(Cases& cases) {
+  const auto each = [&](const std::string& name, const std::vector<Shape>& shapes, const Tensor& starts = {}) {
+    cases.push_back({"causal_conv1d" + name, shapes, normal, [=](In x) {
+                       return causal_conv1d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), starts);
+                     }});
+  };
+  each("", {{2, 5, 3}, {3, 1, 3}, {3}});
+  each("", {{1, 2, 2}, {2, 1, 4}});
+  each("", {{2, 3, 1}, {1, 1, 1}});
+  each("(documents)", {{2, 5, 2}, {2, 1, 3}, {2}}, ids({0, 0, 2, 2, 4, 0, 1, 1, 1, 1}, {2, 5}));
+  each("", {{0, 5, 3}, {3, 1, 3}});
+  each("", {{2, 0, 3}, {3, 1, 2}});
+}
+
 // clang-format on
 
 }  // namespace
@@ -145,6 +160,7 @@ void add_product_cases(Cases& cases) {
   add_packed(cases);
   add_einsums(cases);
   add_convolutions(cases);
+  add_causal_convolutions(cases);
 }
 
 }  // namespace tapegrad

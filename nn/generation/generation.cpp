@@ -87,7 +87,11 @@ CacheType usual_cache(const Params& params) {
 }
 
 std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
-  return 2 * c.n_layer * bytes_of(type, c.kv_heads() * c.channels_per_head());
+  const std::int64_t of_attention = 2 * bytes_of(type, c.kv_heads() * c.channels_per_head()),
+                     of_conv = bytes_of(CacheType::f32, c.n_embd);
+  std::int64_t bytes = 0;
+  for (int i = 0; i < c.n_layer; ++i) bytes += c.has_conv(i) ? of_conv : of_attention;
+  return bytes;
 }
 
 Generation::Generation(const Decoder& model, const GenerationLimits& limits)

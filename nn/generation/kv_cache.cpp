@@ -153,7 +153,8 @@ std::vector<std::int64_t> CachedLayer::most() const {
   return most;
 }
 
-void CachedLayer::append(const Tensor& keys, const Tensor& values) {
+void CachedLayer::append_as(const Tensor& keys, const Tensor& values,
+                            std::optional<CacheType> type) {
   check(keys.rank() == 3 && keys.dim(0) == std::ssize(caches_),
         "[kv_cache] keys {} are not those of {} sequences", keys.shape(), caches_.size());
   check(keys.dim(1) == 1 || std::adjacent_find(caches_.begin(), caches_.end()) == caches_.end(),
@@ -161,20 +162,24 @@ void CachedLayer::append(const Tensor& keys, const Tensor& values) {
         keys.shape());
   const ProfiledOp profiled("kv_cache", false);
   if (keys.dim(1) == 1 && caches_.size() > 1 && all_differ(caches_)) {
-    return append_newest(keys, values);
+    return append_newest(keys, values, type);
   }
   std::int64_t b = 0;
-  for (KVCache* cache : caches_) of(*cache).append(keys, values, b++, cache->most_, cache->type_);
+  for (KVCache* cache : caches_) {
+    of(*cache).append(keys, values, b++, cache->most_, type.value_or(cache->type_));
+  }
 }
 
 // A key's channels lie far apart, each in another line of the processor's cache. So threads share
 // out the sequences; what pages are copied for these is done before.
-void CachedLayer::append_newest(const Tensor& keys, const Tensor& values) {
+void CachedLayer::append_newest(const Tensor& keys, const Tensor& values,
+                                std::optional<CacheType> type) {
   std::vector<KeysAndValues::Place> places;
   for (std::size_t i = 0; i < caches_.size(); ++i) {
     KVCache& cache = *caches_[i];
     const auto b = static_cast<std::int64_t>(i);
-    places.push_back(of(cache).next_place(keys, values, b, 1, cache.most_, cache.type_));
+    places.push_back(
+        of(cache).next_place(keys, values, b, 1, cache.most_, type.value_or(cache.type_)));
   }
   const std::int64_t grain =
       std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, keys.dim(2)));
@@ -193,6 +198,30 @@ std::vector<CachedKeys> CachedLayer::cached() const {
     if (caches_[i - 1] == caches_[i]) cached[i - 1].length = cached[i].length - 1;
   }
   return cached;
+}
+
+void CachedLayer::append_states(const Tensor& states) {
+  check(states.rank() == 3 && states.dim(2) % 2 == 0,
+        "[kv_cache] states {} need an even number of channels", states.shape());
+  const std::vector<Tensor> halves = split(states, {states.dim(2) / 2, states.dim(2) / 2}, 2);
+  append_as(halves[0], halves[1], CacheType::f32);
+}
+
+Tensor CachedLayer::latest_states(std::int64_t count) const {
+  const std::vector<CachedKeys> seen = cached();
+  const CachedPage& any = *seen.front().pages.front();
+  const Shape shape{std::ssize(seen), count, any.channels()};
+  Tensor keys = Tensor::zeros(shape, any.dtype()), values = Tensor::zeros(shape, any.dtype());
+  for (std::int64_t b = 0; b < shape[0]; ++b) {
+    const auto& [pages, length] = seen[static_cast<std::size_t>(b)];
+    const std::int64_t first = std::max<std::int64_t>(0, length - count);
+    for (std::int64_t at = first, next = at; at < length; at = next) {
+      next = std::min(length, (at / kPage + 1) * kPage);
+      pages[static_cast<std::size_t>(at / kPage)]->load(at % kPage, next - at, keys, values,
+                                                        (b + 1) * count - length + at);
+    }
+  }
+  return concat({keys, values}, 2);
 }
 
 std::vector<std::int64_t> lengths_of(std::span<KVCache* const> caches) {

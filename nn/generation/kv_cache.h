@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -51,8 +52,8 @@ class KeysAndValues {
 };
 
 // The memory that a model has of one sequence, so that the positions that follow need not compute
-// it again: keys and values of each layer, and the tokens where a model looks at the last ones
-// (NgramEmbedding). It is written in place, which no tape may record.
+// it again: keys and values of each layer, or states of a convolution, and the tokens where a model
+// looks at the last ones (NgramEmbedding). It is written in place, which no tape may record.
 class KVCache {
  public:
   KVCache() = default;
@@ -103,13 +104,21 @@ class CachedLayer {
   std::vector<std::int64_t> most() const;
   // Adds keys and values (B, T, C) of the next T positions of each of the B rows. Error if there
   // are not B, if C is another than before, or if T > 1 and a cache is there several times.
-  void append(const Tensor& keys, const Tensor& values);
+  void append(const Tensor& keys, const Tensor& values) { append_as(keys, values, std::nullopt); }
   // The keys that each row sees, after append().
   std::vector<CachedKeys> cached() const;
+  // The same for a layer that keeps one state (B, T, C) of each position in place of a key and a
+  // value: half of the channels in the place of each, always unrounded. Error if C is odd, too.
+  void append_states(const Tensor& states);
+  // The last `count` states (B, count, C) that each row sees, after append_states(); 0 where there
+  // are fewer.
+  Tensor latest_states(std::int64_t count) const;
 
  private:
   KeysAndValues& of(KVCache& cache) const { return cache.layers_[layer_]; }
-  void append_newest(const Tensor& keys, const Tensor& values);  // T = 1, of different caches
+  void append_as(const Tensor& keys, const Tensor& values, std::optional<CacheType> type);
+  // T = 1, of different caches.
+  void append_newest(const Tensor& keys, const Tensor& values, std::optional<CacheType> type);
 
   std::span<KVCache* const> caches_;
   std::size_t layer_;

@@ -3,8 +3,8 @@
 
 usage: make_model.py TYPE TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
 
-TYPE is gemma, gemma2, gemma3_text, gpt2, granite, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3 or
-stablelm.
+TYPE is gemma, gemma2, gemma3_text, gpt2, granite, lfm2, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3
+or stablelm.
 
 TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
 Face's layout, in several files if weights take more than the size of one, with expected.safetensors: input_ids (B, T),
@@ -26,6 +26,7 @@ OWN = {  # what a type has beside the sizes of all
     "gemma2": {"query_pre_attn_scalar": 12, "sliding_window": 8},
     "gemma3_text": {"query_pre_attn_scalar": 12, "sliding_window": 8, "num_hidden_layers": 7},
     "granite": {"embedding_multiplier": 3.0, "logits_scaling": 2.5, "residual_multiplier": 0.6, "attention_multiplier": 0.3},
+    "lfm2": {"layer_types": ["conv", "conv", "full_attention", "conv", "full_attention"], "num_hidden_layers": 5, "block_multiple_of": 16},
     "gpt2": {}, "llama": {}, "mistral": {"tie_word_embeddings": False}, "olmo2": {"tie_word_embeddings": False},
     "phi3": {"partial_rotary_factor": 0.5, "pad_token_id": None}, "qwen2": {}, "qwen3": {"head_dim": 20},
     "olmo3": {"tie_word_embeddings": False, "num_hidden_layers": 5, "sliding_window": 8},

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
                           GemmaForCausalLM, GraniteConfig,
-                          GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
+                          GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
                           Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
                           Phi3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
@@ -73,6 +73,12 @@ MODELS = {
     "granitemoe": lambda: GraniteMoeForCausalLM(GraniteMoeConfig(
         **SHAPE, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=3.0, logits_scaling=2.5,
         residual_multiplier=0.6, attention_multiplier=0.3)),
+    "lfm2": lambda: Lfm2ForCausalLM(Lfm2Config(
+        **SHAPE | {"num_hidden_layers": 3}, layer_types=["conv", "full_attention", "conv"], rope_parameters={"rope_type": "default", "rope_theta": 500.0},
+        block_multiple_of=4)),
+    # All that the hub's models have not.
+    "lfm2_bias": lambda: Lfm2ForCausalLM(Lfm2Config(
+        **SHAPE, layer_types=["conv", "full_attention"], conv_bias=True, conv_L_cache=5, block_auto_adjust_ff_dim=False)),
     "granite_yarn": lambda: GraniteForCausalLM(GraniteConfig(
         **SHAPE, attention_bias=True, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3,
         rope_parameters=YARN | {"attention_factor": 1.25})),

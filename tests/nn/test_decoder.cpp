@@ -67,6 +67,15 @@ const std::vector<Part>& parts() {
        }},
       {"blocks without positions",
        [](Config& c) { c.positions = nn::Positions::rotary, c.rope_pattern = "NR"; }},
+      {"convolutions in place of attention", [](Config& c) { c.mixer_pattern = "C"; }},
+      {"a convolution and attention",
+       [](Config& c) { c.mixer_pattern = "CA", c.conv_kernel = 4, c.conv_bias = true; }},
+      {"a convolution of one position, norms after",
+       [](Config& c) {
+         c.mixer_pattern = "AC", c.conv_kernel = 1, c.norm_place = nn::NormPlace::after;
+       }},
+      {"a convolution of more positions than there are, and a window",
+       [](Config& c) { c.mixer_pattern = "CA", c.conv_kernel = 9, c.window = 2; }},
       {"residual scalars", [](Config& c) { c.residual_scalars = true; }},
       {"embeddings of pairs", [](Config& c) { c.ngrams = 2; }},
       {"embeddings of triples that share rows",

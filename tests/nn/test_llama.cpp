@@ -125,7 +125,7 @@ TEST_CASE("a Llama has the parameters of SmolLM2-135M, by Hugging Face's names",
                      "layers.0.mlp.up_proj.weight", "layers.0.mlp.down_proj.weight"});
   const nn::Summary summary = nn::summary(c);
   CHECK(summary.parameters() == 134'515'008);
-  CHECK(summary.attention_parameters() == 884'736);
+  CHECK(summary.mixer_parameters() == 884'736);
   CHECK(summary.feed_forward_parameters() == 2'654'208);
   CHECK_THAT(summary.str(), ContainsSubstring("9 heads of 64, 3 of keys and values, rope") &&
                                 ContainsSubstring("layers.1 to layers.29"));
@@ -221,6 +221,17 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
       llama, [](C& c) { c.rope_pattern = "RL"; }, "rope_pattern 'RL' must be a row of R");
   refused(
       gpt2, [](C& c) { c.rope_pattern = "RN"; }, "rope_pattern needs positions rotary");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "CL"; }, "mixer_pattern 'CL' must be a row of C");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "CA", c.n_embd = 9, c.n_head = 1, c.n_kv_head = 1; },
+      "mixer_pattern with convolutions needs an even n_embd, not 9");
+  refused(
+      llama, [](C& c) { c.conv_kernel = 4; }, "conv_kernel needs mixer_pattern");
+  refused(
+      llama, [](C& c) { c.conv_bias = true; }, "conv_bias needs mixer_pattern");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "C", c.conv_kernel = 0; }, "conv_kernel");
   refused(
       llama, [](C& c) { c.qk_norm_whole = true; }, "qk_norm_whole needs qk_norm");
   refused(

@@ -16,7 +16,7 @@ TEST_CASE("the summary has the tutorials' counts for GPT-2", "[summary]") {
   CHECK(book.parameters() == 163'009'536);
   CHECK(book.parameters_if_tied() == 124'412'160);
   CHECK(book.feed_forward_parameters() == 4'722'432);
-  CHECK(book.attention_parameters() == 4 * 768 * 768 + 768);
+  CHECK(book.mixer_parameters() == 4 * 768 * 768 + 768);
   const std::string text = book.str();
   CHECK_THAT(text, ContainsSubstring("163,009,536 parameters, 621.83 MB in f32") &&
                        ContainsSubstring("124,412,160 if the head shared wte's") &&
@@ -26,7 +26,7 @@ TEST_CASE("the summary has the tutorials' counts for GPT-2", "[summary]") {
   const nn::Summary openai = nn::summary({});
   CHECK(openai.parameters() == 124'439'808);
   CHECK(openai.parameters_if_tied() == openai.parameters());
-  CHECK(openai.attention_parameters() == 2'362'368);
+  CHECK(openai.mixer_parameters() == 2'362'368);
 }
 
 TEST_CASE("the summary counts what models are made of, whatever their options", "[summary]") {
@@ -38,7 +38,7 @@ TEST_CASE("the summary counts what models are made of, whatever their options", 
     c.tied = (i & 4) != 0;
     c.separate_qkv = (i & 8) != 0;
     if ((i & 16) != 0) c.positions = nn::Positions::rotary;
-    if ((i & 32) != 0) c.n_inner = 13;
+    if ((i & 32) != 0) c.n_inner = 13, c.mixer_pattern = "C", c.conv_bias = true;
     configs.push_back(c);
   }
   for (const nn::DecoderConfig& c : configs) {
@@ -52,7 +52,7 @@ TEST_CASE("the summary counts what models are made of, whatever their options", 
     for (const auto& [name, t] : params.parameters()) {
       counts[name.substr(0, name.rfind('.'))] += t.numel();
     }
-    for (const auto* rows : {&s.embeddings, &s.block, &s.head}) {
+    for (const auto* rows : {&s.embeddings, &s.kinds.front().rows, &s.head}) {
       for (const nn::SummaryRow& row : *rows) {
         INFO(row.name);
         CHECK((counts.count(row.name) > 0 ? counts.at(row.name) : 0) == row.parameters());

@@ -23,6 +23,7 @@ const words = {
     matrixName: (l, h) => `Attention of block ${l}, head ${h}: rows look at columns. ` +
       "The line below tells the chosen row in words.",
     looks: (token, where) => `${token} looks at ${where}.`,
+    convolutions: (blocks) => `A convolution in place of attention: block ${blocks}.`,
     lens: "What would it say after each block?",
     lensHint: "The model's last layer, applied to the state after each block (the logit lens): " +
       "the likeliest next token, and its probability in percent. A frame marks the token that does follow.",
@@ -49,6 +50,7 @@ const words = {
     headName: (l, h) => `第 ${l} 个块，第 ${h} 个头`,
     matrixName: (l, h) => `第 ${l} 个块第 ${h} 个头的注意力：行看列。下面一行用文字说明所选的行。`,
     looks: (token, where) => `${token} 看 ${where}。`,
+    convolutions: (blocks) => `用卷积代替注意力的块：${blocks}。`,
     lens: "每个块之后它会说什么？",
     lensHint: "把模型的最后一层用在每个块之后的状态上（logit lens）：最可能的下一个 token，以及它的概率（百分比）。加框的是真正的下一个 token。",
     embedding: "嵌入", block: (n) => `第 ${n} 个块`, follows: "下一个", token: "token",
@@ -93,12 +95,14 @@ class Choice {
     const next = data.predictions.map((one) => one.next ?? 1);
     this.position = next.indexOf(Math.min(...next)) + 1;
     const sharpness = data.attention.flat().map((weights) => weights.reduce((sum, x) => sum + x * x, 0));
-    const sharpest = sharpness.indexOf(Math.max(...sharpness)), heads = data.attention[0].length;
-    this.layer = Math.floor(sharpest / heads);
-    this.head = sharpest % heads;
+    const sharpest = sharpness.indexOf(Math.max(...sharpness)), heads = data.attention[0]?.length ?? 1;
+    this.layer = Math.max(0, Math.floor(sharpest / heads));
+    this.head = Math.max(0, sharpest % heads);
     this.listeners = [];
   }
   get tokens() { return this.data.tokens; }
+  // The number of the block whose attention is `layer`, counted from 1: others may have convolutions.
+  block(layer = this.layer) { return (this.data.attention_blocks?.[layer] ?? layer) + 1; }
   // The token behind the text has no attention of its own: the last token's is where it comes from.
   get row() { return Math.min(this.position, this.tokens.length - 1); }
   weights(layer = this.layer, head = this.head) { return this.data.attention[layer][head]; }
@@ -223,10 +227,10 @@ function headGrid(choice, w, repaint) {
   const buttons = [];
   const size = choice.tokens.length;
   for (let layer = 0; layer < layers; ++layer) {
-    grid.append(el("span", { className: "layer", "aria-hidden": "true", textContent: layer + 1 }));
+    grid.append(el("span", { className: "layer", "aria-hidden": "true", textContent: choice.block(layer) }));
     for (let head = 0; head < heads; ++head) {
       const canvas = el("canvas", { width: size, height: size, "aria-hidden": "true" });
-      const name = w.headName(layer + 1, head + 1);
+      const name = w.headName(choice.block(layer), head + 1);
       const button = el("button", { type: "button", title: name, "aria-label": name }, canvas);
       buttons.push(button);
       grid.append(button);
@@ -292,17 +296,27 @@ function paintMatrix(canvas, choice) {
   return { margin, cell };
 }
 
-function picker(choice, w, what, count) {
+function picker(choice, w, what, count, number) {
   const select = el("select");
-  for (let i = 0; i < count; ++i) select.append(el("option", { value: i, textContent: i + 1 }));
+  for (let i = 0; i < count; ++i) select.append(el("option", { value: i, textContent: number(i) }));
   select.addEventListener("change", () => choice.set({ [what]: Number(select.value) }));
   choice.when(() => { select.value = choice[what]; });
   return el("label", {}, `${w[what]} `, select);
 }
 
+// Names the blocks without attention, if there are some.
+function convolutionsNote({ lens, attention_blocks: blocks }, w) {
+  if (blocks === undefined) return [];
+  const others = lens.slice(1).map((_, block) => block).filter((block) => !blocks.includes(block));
+  return [el("p", { className: "note", textContent: w.convolutions(others.map((block) => block + 1).join(w.comma)) })];
+}
+
 function attentionSection(choice, w, repaint) {
+  const note = convolutionsNote(choice.data, w);
+  if (choice.data.attention.length === 0) return section(w.attention, "", el("div", {}, ...note));
   const layers = choice.data.attention.length, heads = choice.data.attention[0].length;
-  const pickers = el("p", { className: "pickers" }, picker(choice, w, "layer", layers), picker(choice, w, "head", heads));
+  const pickers = el("p", { className: "pickers" }, picker(choice, w, "layer", layers, (i) => choice.block(i)),
+    picker(choice, w, "head", heads, (i) => i + 1));
   const canvas = el("canvas", { className: "matrix", role: "img" });
   const { box, buttons } = tokenStrip(choice, w.attention, "looked-at");
   const line = el("p", { className: "detail", "aria-live": "polite" });
@@ -310,7 +324,7 @@ function attentionSection(choice, w, repaint) {
   const paint = () => { if (canvas.isConnected) place = paintMatrix(canvas, choice); };
   repaint.push(paint);
   choice.when(() => {
-    canvas.setAttribute("aria-label", w.matrixName(choice.layer + 1, choice.head + 1));
+    canvas.setAttribute("aria-label", w.matrixName(choice.block(), choice.head + 1));
     const row = choice.tokens.map((token, k) => ({ text: token.text, weight: k <= choice.row ? choice.weight(choice.row, k) : 0 }));
     row.forEach(({ weight }, k) => buttons[k].style.setProperty("--strength", `${Math.round(52 * Math.sqrt(weight))}%`));
     const most = row.filter((one) => one.weight >= 0.01).sort((a, b) => b.weight - a.weight).slice(0, 5);
@@ -327,7 +341,7 @@ function attentionSection(choice, w, repaint) {
   const matrix = el("div", { className: "scroll", role: "region", "aria-label": w.matrix, tabIndex: 0 }, canvas);
   const chosen = el("div", { className: "chosen-head" }, pickers, box, line, matrix);
   const overview = layers * heads <= MOST_SMALL_HEADS ? [headGrid(choice, w, repaint)] : [];
-  return section(w.attention, w.attentionHint, el("div", { className: "attention" }, ...overview, chosen));
+  return section(w.attention, w.attentionHint, el("div", { className: "attention" }, ...note, ...overview, chosen));
 }
 
 function lensSection(choice, w) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
@@ -83,6 +84,12 @@ bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
   return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
 }
 
+bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours) {
+  const nn::DecoderNames names = nn::decoder_names(config);
+  const char* const absent = config.has_conv(block) ? names.attention : names.conv;
+  return ours.find(fmt::format(".{}.", absent)) == std::string_view::npos;
+}
+
 std::string names_of_families(std::string_view (*name)(const Family&)) {
   std::vector<std::string_view> names;
   for (const Family& family : families()) {
@@ -131,10 +138,14 @@ Distance distance(const Family& family, const nn::DecoderConfig& config, Keys ke
   const nn::DecoderConfig model = model_with(family, config, free);
   const bool told_otherwise = model.rope_pattern != config.rope_pattern;
   const auto differences = differences_of(config, model, free);
-  const auto others =
+  auto others =
       std::count_if(differences.begin(), differences.end(), [](const OptionDifference& difference) {
         return !is_bias(difference.option) && difference.option != "qkv_bias";
       });
+  // A class without convolutions is no near one, whatever else differs.
+  for (const OptionDifference& difference : differences) {
+    if (difference.option == "mixer_pattern") others += 100;
+  }
   return {others, differences.size(),
           std::count_if(free.begin(), free.end(), [](auto option) { return !is_bias(option); }),
           told_otherwise};

@@ -199,6 +199,10 @@ nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyK
 void settle_config(const Family& family, std::string_view file, nn::DecoderConfig& c) {
   if (c.window == 0) c.rope_window_base = 0;  // of blocks that there are not
   if (!c.moe.exist()) c.moe = {};
+  if (c.mixer_pattern.find('C') == std::string::npos) {
+    const nn::DecoderConfig plain;  // numbers of blocks that there are not
+    c.mixer_pattern.clear(), c.conv_kernel = plain.conv_kernel, c.conv_bias = plain.conv_bias;
+  }
   naming(file, [&] { c.validate(); });
   if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
   const nn::DecoderConfig all = c.with_defaults();
@@ -206,6 +210,7 @@ void settle_config(const Family& family, std::string_view file, nn::DecoderConfi
   if (c.bias == nn::DecoderConfig{.arch = c.arch}.with_bias()) c.bias.reset();
   c.window = all.window, c.window_pattern = all.window_pattern;
   c.rope_window_base = all.rope_window_base, c.rope_pattern = all.rope_pattern;
+  c.mixer_pattern = all.mixer_pattern;
   c.moe.pattern = all.moe.pattern;
   if (!all.moe.exist()) c.moe = {};
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
@@ -236,7 +241,7 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
     if (key.direction == Direction::in || key.direction == Direction::ignored) continue;
     Value value = key.only;
     if (key.option == kRotation || key.option == kWindows || key.option == kRotaryBlocks ||
-        key.option == kDenseBlocks) {
+        key.option == kDenseBlocks || key.option == kMixers) {
       value = {};
     } else if (!key.option.empty()) {
       value = *(key.or_null ? given : all).find(key.option);
@@ -279,6 +284,7 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (key.option == kWindows) options.insert({"window", "window_pattern"});
     if (key.option == kRotaryBlocks) options.insert("rope_pattern");
     if (key.option == kDenseBlocks) options.insert("moe_pattern");
+    if (key.option == kMixers) options.insert("mixer_pattern");
     if (key.option == kLongRope && is_longrope) {
       for (const auto option : rope_scaling_options(Kind::longrope)) options.insert(option);
     }

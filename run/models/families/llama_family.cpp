@@ -131,7 +131,12 @@ Family llama_family() {
                          // The same steps as in the rows above, under other names.
                          {"refact", "Granite 3", "Digits ByteLevel+regex"},
                          {"dbrx", "OLMo 2", kLlama3Steps},
-                         {"smaug-bpe", "SmolLM3", kLlama3Steps}}};
+                         {"smaug-bpe", "SmolLM3", kLlama3Steps},
+                         {.name = "lfm2",
+                          .title = "LFM2",
+                          .steps = kLlama3Steps,
+                          .ignores_merges = true,
+                          .begins = true}}};
   f.hf.set_absent({{"vocab_size", 32000},
                    {"hidden_size", 4096},
                    {"intermediate_size", 11008},

@@ -109,7 +109,8 @@ TEST_CASE(
       "run::read_chat", "run::settings_with_template", "run::estimate_preferences",
       "run::loss_of_pairs", "run::margins_of", "run::pair_rows", "run::preference_loss",
       "run::check_teacher", "run::teacher_params", "nn::distillation_loss", "kl_div",
-      "run::JsonMasks::", "nn::Transformer", "nn::translate", "nn::Experts::", "nn::RouterLosses::",
+      "run::JsonMasks::", "nn::Transformer", "nn::translate",
+      "nn::Experts::", "nn::ShortConv::", "nn::RouterLosses::",
       // Several processes, --plan, --eval-only, --interactive, --watch.
       "detail::mpi_carrier", "bench::", "sampling::Evaluated::", "sampling::evaluate_",
       "sampling::LineEditor::", "watch::Server::"};

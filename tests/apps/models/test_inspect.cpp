@@ -121,6 +121,21 @@ TEST_CASE("inspect opens every model that sample-text opens", "[inspect]") {
   }
 }
 
+TEST_CASE("inspect has attention of the blocks that have some, and says which", "[inspect]") {
+  const TempFolder folder;
+  folder.put("corpus.txt", tiny_text());
+  const Args args = tiny_run(folder / "corpus.txt", folder / "run", 2) +
+                    Args{"--n-layer", "3", "--mixer-pattern", "CA", "--conv-kernel", "2"};
+  const Result trained = run_program("train", args);
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const Json j = inspected(folder / "run", "the cat");
+  CHECK(j.at("attention").size() == 1);
+  CHECK(j.at("attention_blocks") == Json::array({1}));
+  CHECK(j.at("lens").size() == 4);
+  CHECK_FALSE(inspected(tiny().run, "the cat").contains("attention_blocks"));
+}
+
 TEST_CASE("inspect prints a line for each token, and what could follow", "[inspect]") {
   const Result r = inspect(tiny().run, "the\ncat");
   check_ended_well(r);

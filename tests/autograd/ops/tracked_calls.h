@@ -129,6 +129,7 @@ inline void add_of_images(Calls& calls) {
   const std::vector<std::string> with_weights = {"x", "weight", "bias"};
   const Calls lines = {
       {"conv1d", with_weights, {{1, 2, 4}, {2, 2, 3}, {2}}, [](In x) { return conv1d(x[0], x[1], x[2]); }},
+      {"causal_conv1d", with_weights, {{1, 4, 2}, {2, 1, 3}, {2}}, [](In x) { return causal_conv1d(x[0], x[1], x[2]); }},
       {"conv2d", with_weights, {image, {2, 2, 3, 3}, {2}}, [](In x) { return conv2d(x[0], x[1], x[2]); }},
       {"conv_transpose1d", with_weights, {{1, 2, 4}, {2, 2, 3}, {2}}, [](In x) { return conv_transpose1d(x[0], x[1], x[2]); }},
       {"conv_transpose2d", with_weights, {image, {2, 2, 3, 3}, {2}}, [](In x) { return conv_transpose2d(x[0], x[1], x[2]); }},

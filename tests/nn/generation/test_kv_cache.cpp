@@ -16,7 +16,7 @@ nn::DecoderConfig wider_config(bool rope, bool separate_qkv) {
   config.n_layer = 3;
   config.n_embd = 64;
   config.n_head = 4;
-  if (rope) config.positions = nn::Positions::rotary;
+  if (rope) config.positions = nn::Positions::rotary, config.mixer_pattern = "CAA";
   config.separate_qkv = separate_qkv;
   return config;
 }

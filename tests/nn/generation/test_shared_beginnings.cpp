@@ -25,6 +25,7 @@ nn::DecoderConfig config_of(bool rope) {
   config.n_head = 4;
   config.n_kv_head = 2;
   if (rope) config.positions = nn::Positions::rotary, config.ngrams = 3;
+  if (rope) config.n_layer = 3, config.mixer_pattern = "ACA";
   return config;
 }
 
@@ -286,7 +287,7 @@ TEST_CASE("what a short text takes over of a long one has room for no more than 
 
 TEST_CASE("a q8_0 cache needs keys of whole blocks", "[shared_beginnings]") {
   nn::DecoderConfig config = config_of(true);
-  config.n_embd = 48;
+  config.n_embd = 48, config.n_layer = 2, config.mixer_pattern.clear();
   Rng rng(1);
   const nn::Params params(rng);
   const nn::Decoder gpt(params, config);

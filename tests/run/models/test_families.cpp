@@ -30,6 +30,7 @@ nn::DecoderConfig unusual(const Family& family) {
   }
   if (c.window != 0) c.window = 8;
   if (family.name == "minicpm") c.residual_scale = 0.5;
+  if (family.name == "lfm2") c.mixer_pattern = "CCA", c.conv_kernel = 4;
   if (family.hf.own_rotation != nullptr) c.query_scale_beta = 0.25;
   if (family.follow != nullptr) family.follow(c);
   return c;
@@ -70,7 +71,8 @@ TEST_CASE("the keys and tensors of families name options of the config", "[famil
         INFO(key.key);
         CHECK((key.option.empty() || key.option == run::kRotation || key.option == run::kWindows ||
                key.option == run::kRotaryBlocks || key.option == run::kDenseBlocks ||
-               key.option == run::kLongRope || options.find(key.option) != nullptr));
+               key.option == run::kMixers || key.option == run::kLongRope ||
+               options.find(key.option) != nullptr));
       }
     }
     for (const run::GgufTensorName& tensor : family.gguf.tensors) {
@@ -102,6 +104,7 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
       if (run::options_of(family, *keys, config).count("n_kv_head") == 0) {
         read_otherwise.insert("n_kv_head");
       }
+      if (family.name == "lfm2") read_otherwise.insert({"mixer_pattern", "conv_kernel"});
       for (const auto& difference : run::differences_of(back, config, read_otherwise)) {
         FAIL_CHECK(difference.option << " " << difference.value << " was " << difference.only);
       }
@@ -123,9 +126,10 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
                          : family.name == "minicpm" ? "granite"
                                                     : family.name;
     CHECK(run::family_of(config).name == written);
-    // llama.cpp wants an OLMoE's and an OLMo 2's heads as they usually are.
+    // llama.cpp wants the heads of some families as they usually are.
     if (family.name == "olmoe") config.n_kv_head.reset();
-    if (family.name == "olmoe" || family.name == "olmo2") config.head_size.reset();
+    static const std::set<std::string_view> usual_heads = {"olmoe", "olmo2", "lfm2"};
+    if (usual_heads.count(family.name) != 0) config.head_size.reset();
     if (!family.gguf.keys.empty()) CHECK(run::gguf_family_of(config).name == family.name);
     static const std::set<std::string_view> may_slide = {"gpt2", "llama", "mistral", "qwen2",
                                                          "qwen3"};
@@ -157,6 +161,17 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   CHECK(run::family_of(c).name == "smollm3");
   c = {.arch = nn::Architecture::llama, .qkv_bias = true, .qk_norm = true};
   CHECK(run::family_of(c).name == "qwen3");
+  // An LFM2 without convolutions is one.
+  c = {.arch = nn::Architecture::llama, .qk_norm = true, .mixer_pattern = "A"};
+  CHECK(run::family_of(c).name == "qwen3");
+  CHECK(run::gguf_family_of(c).name == "qwen3");
+  c.mixer_pattern = "AC";
+  CHECK(run::family_of(c).name == "lfm2");
+  c.qk_norm = false;
+  CHECK_THAT(run::export_obstacle(c),
+             ContainsSubstring("Lfm2ForCausalLM cannot express a model with qk_norm false"));
+  c.qk_norm = true;
+  CHECK(run::gguf_family_of(c).name == "lfm2");
 }
 
 TEST_CASE("an option without an effect, or with its default spelled out, is no difference",
@@ -216,4 +231,6 @@ TEST_CASE("pre-tokenizers under other names do what their namesakes do", "[famil
     CHECK_FALSE(run::pre_tokenizer(name).ignores_merges);
     CHECK_FALSE(run::pre_tokenizer(name).begins);
   }
+  CHECK(run::pre_tokenizer("lfm2").steps == run::pre_tokenizer("llama-bpe").steps);
+  CHECK((run::pre_tokenizer("lfm2").ignores_merges && run::pre_tokenizer("lfm2").begins));
 }

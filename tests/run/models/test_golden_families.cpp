@@ -18,10 +18,10 @@ namespace {
 
 // Of some families with YaRN's or LongRoPE's positions and biases, too.
 const std::vector<std::string> kFamilies = {
-    "olmo3",      "ministral3", "phi3_longrope", "minicpm",    "nanochat",
-    "gemma",      "gemma2",     "gemma3",        "granite",    "olmo2",
-    "phi3",       "smollm3",    "stablelm",      "llama_yarn", "granite_yarn",
-    "llama_ramp", "mixtral",    "olmoe",         "qwen3_moe",  "granitemoe"};
+    "olmo3",     "ministral3", "phi3_longrope", "minicpm",    "nanochat", "gemma",
+    "gemma2",    "gemma3",     "granite",       "olmo2",      "phi3",     "smollm3",
+    "stablelm",  "llama_yarn", "granite_yarn",  "llama_ramp", "mixtral",  "olmoe",
+    "qwen3_moe", "granitemoe", "lfm2",          "lfm2_bias"};
 // What llama.cpp cannot compute, or GGUF not hold as these models have it.
 const std::map<std::string, std::string> kNotInGguf = {
     {"llama_ramp",
@@ -32,6 +32,7 @@ const std::map<std::string, std::string> kNotInGguf = {
      "blocks"},
     {"olmoe", "n_kv_head 2, only with 4: llama.cpp wants as many heads of keys as of queries"},
     {"granitemoe", "cannot express a model with joined_gate true"},
+    {"lfm2_bias", "conv_bias true, only with false: llama.cpp reads no biases of convolutions"},
     {"nanochat", "cannot express a model with"}};
 
 // transformers cuts texts of Qwen's models in this way, whatever the file says.
@@ -141,7 +142,8 @@ TEST_CASE("families come back from Hugging Face's layout with their weights", "[
                         key == "max_window_layers" || key == "sliding_window" ||
                         key == "pretraining_tp" || key == "bos_token_id" || value.is_null() ||
                         key == "router_jitter_noise" || key == "output_router_logits" ||
-                        key == "num_local_experts";
+                        key == "num_local_experts" || key == "intermediate_size" ||
+                        key == "block_auto_adjust_ff_dim" || key == "block_multiple_of";
       if (!left) CHECK(after.at(key) == value);
     }
   }
@@ -168,9 +170,36 @@ TEST_CASE("families come back from GGUF with their weights", "[families]") {
     check_computes(model, golden.expected);
     const nn::DecoderConfig original = golden.load().gpt.config;
     CHECK(model.gpt.config.window_pattern == original.window_pattern);
+    CHECK(model.gpt.config.mixer_pattern == original.mixer_pattern);
     export_to("gguf", model, out / "again.gguf");
     CHECK(TempFolder::get(out / "again.gguf") == TempFolder::get(file));
   }
+}
+
+TEST_CASE("an LFM2 in GGUF has heads of keys in blocks with attention alone", "[families]") {
+  using Heads = std::vector<std::int64_t>;
+  const GoldenFamily golden("lfm2");
+  const fs::path file = golden.folder / "model.gguf";
+  export_to("gguf", golden.load(), file, "f16");
+  const GgufFile written(file);
+  const std::string key = "lfm2.attention.head_count_kv", kernel = "blk.0.shortconv.conv.weight";
+  CHECK(std::get<Heads>(written.keys().at(key)) == Heads{0, 2, 0});
+  CHECK(written.at(kernel).shape == Shape{16, 3});
+  CHECK(written.at(kernel).type->name == "f32");
+  CHECK(written.at("blk.0.shortconv.in_proj.weight").type->name == "f16");
+  Edited edited(file);
+  CHECK(edited.complaint() == "");
+  edited.keys[key] = Heads{0, 2};
+  CHECK_THAT(edited.complaint(), ContainsSubstring("has 2 numbers for 3 blocks"));
+  edited.keys[key] = Heads{0, 2, 1};
+  CHECK_THAT(edited.complaint(), ContainsSubstring("2 and 1 heads of keys are not supported"));
+  edited.keys[key] = Heads{2, 0, 2};
+  CHECK_THAT(edited.complaint(), ContainsSubstring("there is no tensor"));
+  edited.keys[key] = Heads{0, 2, 0};
+  edited.keys["lfm2.shortconv.l_cache"] = std::int64_t{1};
+  CHECK_THAT(edited.complaint(), ContainsSubstring("conv_kernel to be 2 or more, not 1"));
+  edited.keys["lfm2.shortconv.l_cache"] = std::int64_t{4};
+  CHECK_THAT(edited.complaint(), ContainsSubstring("layers.0.conv.conv.weight"));
 }
 
 TEST_CASE("blocks with a window whose base is that of the others say it in GGUF", "[families]") {
@@ -279,6 +308,13 @@ TEST_CASE("what families cannot have is refused by name", "[families]") {
   refused("stablelm", "use_parallel_residual", true, "use_parallel_residual true");
   refused("stablelm", "qk_layernorm", true, "qk_layernorm true");
   refused("stablelm", "hidden_act", "gelu", "hidden_act gelu");
+  refused("lfm2", "layer_types", {"conv", "conv"}, "layer_types names 2 layers of 3");
+  refused("lfm2", "layer_types", {"conv", "conv", "sliding_attention"},
+          "layer_types: 'sliding_attention' is not supported, only conv and full_attention");
+  refused("lfm2", "conv_L_cache", 0, "conv_L_cache");
+  refused("lfm2", "block_multiple_of", 0, "block_multiple_of 0");
+  refused("lfm2", "block_ffn_dim_multiplier", -1, "block_ffn_dim_multiplier -1");
+  refused("lfm2", "block_ffn_dim_multiplier", 1e300, "block_ffn_dim_multiplier 1e+300");
   refused("granite", "partial_rotary_factor", 0.5, "partial_rotary_factor 0.5 is not supported");
 
   // What Hugging Face's layout can have, and GGUF cannot.
@@ -342,6 +378,23 @@ TEST_CASE("keys that older files have, or leave out, make the same model", "[fam
     CHECK(turned ==
           (std::string_view(name) == "phi3" ? std::nullopt : std::optional<std::int64_t>(2)));
   }
+
+  // Files of the first LFM2s.
+  const GoldenFamily lfm2("lfm2");
+  CHECK(lfm2.load().gpt.config.mixer_pattern == "CA");
+  lfm2.configure("layer_types", nullptr);
+  lfm2.configure("full_attn_idxs", {1});
+  lfm2.configure("block_ff_dim", 24);
+  lfm2.configure("intermediate_size", 1000);
+  lfm2.configure("tie_embedding", true);
+  check_computes(lfm2.load(), lfm2.expected);
+  // int(2·24 / 3) = 16, times 1.2 is 19, and up to a multiple of 4.
+  lfm2.configure("block_ffn_dim_multiplier", 1.2);
+  CHECK(run::open_model(lfm2.path()).config.n_inner == 20);
+  lfm2.configure("block_ffn_dim_multiplier", nullptr);
+  CHECK(run::open_model(lfm2.path()).config.n_inner == 16);
+  lfm2.configure("full_attn_idxs", nullptr);
+  CHECK(run::open_model(lfm2.path()).config.mixer_pattern.empty());
 
   const GoldenFamily smol("smollm3");
   smol.configure("no_rope_layers", nullptr);

@@ -46,11 +46,11 @@ struct FamilyKey {
   Value (*theirs)(const Value& ours) = nullptr;
 };
 // In place of an option: all options of rotary positions, or of windows, which have no key each;
-// rope_pattern, as a list of 1 and 0; moe_pattern, as a list of dense blocks; or those of LongRoPE,
-// whose factors GGUF has as tensors.
+// rope_pattern, as a list of 1 and 0; moe_pattern, as a list of dense blocks; mixer_pattern, as a
+// list of kinds of blocks; or those of LongRoPE, whose factors GGUF has as tensors.
 inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
                                   kRotaryBlocks = "rotary blocks", kDenseBlocks = "dense blocks",
-                                  kLongRope = "longrope";
+                                  kMixers = "mixers", kLongRope = "longrope";
 
 // A tensor that Hugging Face's files call otherwise than we do. '#' is the number of a block. '@',
 // in their name alone, is the number of an expert: files have a tensor for each, of which ours is
@@ -101,10 +101,10 @@ struct HfFamily {
   void set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values);
 };
 
-// The name of a tensor in a GGUF file; '#' is the number of a block. llama.cpp turns neighbouring
-// channels of a head where this project, as Hugging Face, turns channel i with i + D/2. Some
-// families have the rows of Q and K exchanged instead: row 2i + j of a head in the file is row
-// j·D/2 + i here.
+// The name of a tensor in a GGUF file; '#' is the number of a block, if the block has the tensor.
+// llama.cpp turns neighbouring channels of a head where this project, as Hugging Face, turns
+// channel i with i + D/2. Some families have the rows of Q and K exchanged instead: row 2i + j of a
+// head in the file is row j·D/2 + i here.
 struct GgufTensorName {
   enum class Exchanged { no, queries, keys };
   std::string ours, theirs;
@@ -112,6 +112,7 @@ struct GgufTensorName {
   std::string_view with = {};  // only models with this option have the tensor
   bool tells = false;          // a file that has the tensor in its first block has that option
   float plus = 0;              // the file's addend of each element
+  bool squeezed = false;       // the file has (C, K) where we have (C, 1, K)
 };
 
 struct GgufFamily {
@@ -156,6 +157,10 @@ struct Family {
 
 // True if a name ends in one of these.
 bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
+
+// False if a tensor of blocks, by our name, is of attention where the block has a convolution, or
+// the other way round.
+bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours);
 
 // The tensors of experts as most families call them.
 std::vector<HfTensorName> expert_names();

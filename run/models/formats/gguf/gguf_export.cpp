@@ -42,6 +42,11 @@ void set_config_keys(const Family& family, const nn::DecoderConfig& c, const Sto
   for (const auto& [key, value] : values_of_keys(family.gguf.keys, c)) {
     keys[architecture + "." + std::string(key)] = gguf_value_of(value);
   }
+  if (!c.with_defaults().mixer_pattern.empty()) {
+    std::vector<std::int64_t> heads;  // of each block: a convolution has none
+    for (int i = 0; i < c.n_layer; ++i) heads.push_back(c.has_conv(i) ? 0 : c.kv_heads());
+    keys[architecture + kKeyHeads] = heads;
+  }
   if (c.query_scale_beta != 0) {
     keys[architecture + kRopeScalingPositions] = c.rope_original_positions;
   }
@@ -99,11 +104,11 @@ bool add_settings(GgufKeys& keys, const TextModel& model) {
 }
 
 // How the file keeps a tensor of the model, as llama.cpp's own tools do: norms, biases, routers of
-// experts and learned positions as f32. Counts the others.
+// experts, kernels of convolutions and learned positions as f32. Counts the others.
 const StoredType& type_of(const GgufName& name, const Shape& shape, const StoredType& type,
                           TypeCounts& counts) {
   const bool is_small = shape.rank() < 2 || name.theirs == "position_embd.weight" ||
-                        name.theirs.ends_with(".ffn_gate_inp.weight");
+                        name.theirs.ends_with(".ffn_gate_inp.weight") || name.squeezed;
   if (is_small) return stored_type(DType::f32);
   const StoredType& fits = gguf_row_type(type, shape[-1]);
   ++counts[&fits];
@@ -190,9 +195,11 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
     const bool is_table = name.theirs == kTokenTable || name.theirs == kHeadTable;
     const bool longer = adds_end_row && is_table;
     if (longer) shape[0] += 1;
+    if (name.squeezed) shape = shape.without(1);
     tensors.push_back(
-        {name.theirs, &type_of(name, shape, type, counts), shape, [&own, name, longer] {
+        {name.theirs, &type_of(name, shape, type, counts), shape, [&own, name, shape, longer] {
            const Tensor t = own.make();
+           if (name.squeezed) return reshaped(t, shape);
            if (longer) return with_mean_row(t);
            if (name.plus != 0) return added(t, name.plus);
            return name.exchanged_heads > 0 ? with_heads_exchanged(t, name.exchanged_heads) : t;

@@ -205,6 +205,16 @@ void read_tensors(const GgufFile& file, const Family& family, nn::DecoderConfig&
   }
 }
 
+// A list of heads must have a number for each block.
+void check_heads_of_blocks(const GgufFile& file, const Family& family, int n_layer) {
+  const std::string key = std::string(family.gguf.architecture) + kKeyHeads;
+  const auto found = file.keys().find(key);
+  if (found == file.keys().end()) return;
+  const auto* const heads = std::get_if<std::vector<std::int64_t>>(&found->second);
+  check(heads == nullptr || std::ssize(*heads) == n_layer, "{}: {} has {} numbers for {} blocks",
+        file.name(), key, heads == nullptr ? 0 : heads->size(), n_layer);
+}
+
 nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
   const std::string prefix = std::string(family.gguf.architecture) + ".";
   const std::vector<FamilyKey>& keys = family.gguf.keys;
@@ -212,6 +222,7 @@ nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
     return find_value(file, prefix + std::string(key));
   };
   nn::DecoderConfig c = config_of_keys(family, keys, file.name(), prefix, find);
+  if (key_of(keys, "mixer_pattern") != nullptr) check_heads_of_blocks(file, family, c.n_layer);
   if (family.gguf.follow != nullptr) family.gguf.follow(c);
   read_tensors(file, family, c);
   settle_config(family, file.name(), c);
@@ -241,7 +252,13 @@ class GgufWeights : public TensorSource {
             name_of(entry.dtype));
       check(name.exchanged_heads == 0 || entry.shape.rank() > 0, "{}: '{}' has no rows",
             file_->name(), name.theirs);
-      if (name.plus != 0) entry = {nullptr, DType::f32, entry.shape};  // see compute()
+      if (name.squeezed) {
+        check(entry.shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file_->name(),
+              name.theirs, entry.shape);
+        entry.shape = entry.shape.inserted(1, 1);
+      }
+      // See compute().
+      if (name.plus != 0 || name.squeezed) entry = {nullptr, DType::f32, entry.shape};
       known.insert(name.theirs);
       entries_.emplace(name.ours, std::move(entry));
       places_.emplace(name.ours, std::move(name));
@@ -267,10 +284,11 @@ class GgufWeights : public TensorSource {
     return with_heads_back(stored, place.exchanged_heads);
   }
 
-  // A tensor to whose elements the file has added a number.
+  // A tensor to whose elements the file has added a number, or of another shape.
   Tensor compute(const std::string& tensor, DType as) const override {
     const GgufName& place = places_.at(tensor);
-    return added(file_->read(place.theirs, as), -place.plus);
+    const Tensor t = file_->read(place.theirs, as);
+    return place.squeezed ? reshaped(t, entries_.at(tensor).shape) : added(t, -place.plus);
   }
 
   std::shared_ptr<const GgufFile> file_;

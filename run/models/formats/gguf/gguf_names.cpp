@@ -41,8 +41,9 @@ std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& 
     while (is_of_block(i) && end < rows.size() && is_of_block(end)) ++end;
     for (int block = 0; block < (is_of_block(i) ? c.n_layer : 1); ++block) {
       for (std::size_t j = i; j < end; ++j) {
+        if (is_of_block(j) && !has_tensor(c, block, rows[j].ours)) continue;
         names.push_back({numbered(rows[j].ours, block), numbered(rows[j].theirs, block),
-                         exchanged_heads(rows[j].exchanged, c), rows[j].plus});
+                         exchanged_heads(rows[j].exchanged, c), rows[j].plus, rows[j].squeezed});
       }
     }
   }
@@ -59,6 +60,11 @@ Tensor with_heads_exchanged(const Tensor& t, std::int64_t heads) {
 Tensor added(const Tensor& t, float number) {
   const TapePause pause;
   return t + number;
+}
+
+Tensor reshaped(const Tensor& t, const Shape& shape) {
+  const TapePause pause;
+  return reshape(t, shape);
 }
 
 StoredTensor with_heads_back(const StoredTensor& stored, std::int64_t heads) {

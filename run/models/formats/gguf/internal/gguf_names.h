@@ -10,11 +10,12 @@
 namespace tapegrad::run {
 
 // A parameter of a model, what a GGUF file calls it, of how many heads it has the rows exchanged
-// there, and what is added to it there: see GgufTensorName.
+// there, what is added to it there, and if its shape differs: see GgufTensorName.
 struct GgufName {
   std::string ours, theirs;
   std::int64_t exchanged_heads = 0;
   float plus = 0;
+  bool squeezed = false;
 };
 // All parameters of such a model, in the order of files.
 std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& config);
@@ -27,9 +28,15 @@ StoredTensor with_heads_back(const StoredTensor& stored, std::int64_t heads);
 
 // A tensor with a number added to each element.
 Tensor added(const Tensor& t, float number);
+// A tensor of another shape with the same elements.
+Tensor reshaped(const Tensor& t, const Shape& shape);
 
 // The tables with a row for each token.
 inline constexpr const char *kTokenTable = "token_embd.weight", *kHeadTable = "output.weight";
+
+// Heads of keys, behind the name of the architecture: a number, or a list with one for each block,
+// 0 where it has a convolution in place of attention.
+inline constexpr const char* kKeyHeads = ".attention.head_count_kv";
 
 // Scaled rotary positions, linear ones and YaRN's, behind the name of the architecture. llama.cpp
 // takes a factor without a type for a linear one. What queries and keys are multiplied by is

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "tapegrad/nn/decoder_config.h"
+#include "tapegrad/nn/generation/kv_cache.h"
+#include "tapegrad/nn/layers/experts.h"
+#include "tapegrad/nn/layers/short_conv.h"
+#include "tapegrad/nn/multi_head_attention.h"
+
+namespace tapegrad::nn {
+
+// y = x + attn(ln_1(x)), or x + conv(ln_1(x)), then y + mlp(ln_2(y)); with other places of the
+// norms, ln_1_after and ln_2_after are applied to what attention and feed-forward add. Norms may be
+// absent.
+//
+// With residual_scalars, a Decoder gives a block λ·x + μ·x₀ in place of x, where x₀ is its own
+// first state, divided by the root of its mean square (nanochat's gpt.py; Jordan et al.,
+// modded-nanogpt).
+struct Block {
+  Tensor state_scale, embedding_scale;  // λ and μ (1), 1 and 0 at first; undefined: there are none
+  Norm ln_1;
+  MultiHeadAttention attn;  // absent in a block with a convolution
+  ShortConv conv;           // absent in others
+  Norm ln_1_after, ln_2;
+  FeedForward mlp;  // absent in a block with experts
+  Experts experts;  // absent in others
+  Norm ln_2_after;
+  double residual_scale;  // of what attention and feed-forward add
+  // `index`: which of n_layer blocks it is.
+  Block(const Params& p, const DecoderConfig& config, int index = 0);
+  // With `routers`, experts note there what their router did.
+  Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& document_starts = {},
+                    RouterLosses* routers = nullptr) const;
+  Tensor operator()(const Tensor& x, CachedLayer caches) const;
+  // λ·x + μ·x₀, or x if there are no such numbers.
+  Tensor entry(const Tensor& x, const Tensor& x0) const;
+  // The attention weights of the block on its input (B, T, C): (B, H, T, T). Error if it has none.
+  Tensor attention_weights(const Tensor& x) const;
+
+ private:
+  template <class Mix>
+  Tensor sublayers(const Tensor& x, const Mix& mix, Rng* rng,
+                   RouterLosses* routers = nullptr) const;
+};
+
+}  // namespace tapegrad::nn

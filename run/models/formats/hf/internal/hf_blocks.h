@@ -1,0 +1,27 @@
+#pragma once
+
+#include "tapegrad/base/json/internal/json_file.h"
+#include "tapegrad/run/models/families/internal/family.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_config_file.h"
+
+namespace tapegrad::run {
+
+// What a config.json says of some blocks and not of others, in lists and numbers. Errors as those
+// of read_hf_config().
+
+// The window, and which blocks have it: kWindows.
+void read_window(const HfConfig& file, HfFamily::Window window, nn::DecoderConfig& config);
+void set_windows(const Family& family, const nn::DecoderConfig& config, Json& json);
+// Which blocks have rotary positions: kRotaryBlocks.
+void read_rotary_blocks(const HfConfig& file, nn::DecoderConfig& config);
+void set_rotary_blocks(const nn::DecoderConfig& config, Json& json);
+// Which blocks have experts: kDenseBlocks.
+void read_dense_blocks(const HfConfig& file, nn::DecoderConfig& config);
+void set_dense_blocks(const nn::DecoderConfig& config, Json& json);
+// Which blocks have a convolution in place of attention: kMixers. LFM2's files have the width of
+// the feed-forward as a number that the class makes it from; it is written as it is.
+void read_mixers(const HfConfig& file, nn::DecoderConfig& config);
+void read_adjusted_inner(const HfConfig& file, nn::DecoderConfig& config);
+void set_mixers(const nn::DecoderConfig& config, Json& json);
+
+}  // namespace tapegrad::run
