@@ -171,10 +171,7 @@ DecoderConfig DecoderConfig::with_defaults() const {
   if (c.moe.exist()) c.moe.inner = expert_inner();
   if (c.moe.exist() && c.moe.pattern.empty()) c.n_inner = c.moe.inner;  // nothing else has a width
   c.mixer_pattern = shortest(mixer_pattern, n_layer);
-  if (c.mixer_pattern.find('C') == std::string::npos) {
-    const DecoderConfig plain;
-    c.mixer_pattern.clear(), c.conv_kernel = plain.conv_kernel, c.conv_bias = plain.conv_bias;
-  }
+  c.forget_unused_mixers();
   c.window_pattern = shortest(window_pattern, n_layer);
   c.rope_pattern = shortest(rope_pattern, n_layer);
   const bool some_slide =
@@ -227,6 +224,12 @@ bool DecoderConfig::slides(int block) const {
 ScoreOptions DecoderConfig::scores_of(int block) const {
   return {
       .scale = attention_scale, .softcap = attention_softcap, .window = slides(block) ? window : 0};
+}
+
+void DecoderConfig::forget_unused_mixers() {
+  if (mixer_pattern.find('C') != std::string::npos) return;
+  const DecoderConfig plain;
+  mixer_pattern.clear(), conv_kernel = plain.conv_kernel, conv_bias = plain.conv_bias;
 }
 
 bool DecoderConfig::has_conv(int block) const {

@@ -141,6 +141,8 @@ struct DecoderConfig {
   bool slides(int block) const;
   // True if a block has a convolution in place of attention.
   bool has_conv(int block) const;
+  // Without a block that has a convolution, numbers that say how one is are as in a new config.
+  void forget_unused_mixers();
   // The options for the scores of a block's attention.
   ScoreOptions scores_of(int block) const;
   // True if a block turns queries and keys. The base of its angles.
@@ -226,7 +228,7 @@ struct DecoderConfig {
       "CCA gives it to two of three [none]",
       {.newer = true});
     t("conv_kernel", c.conv_kernel, "positions that a convolution sees, its own and those before",
-      {.least = 1, .most = 1024, .newer = true});
+      {.least = 1, .most = 64, .newer = true});
     t("conv_bias", c.conv_bias, "biases in the linear layers and the kernel of convolutions",
       {.newer = true});
     t("ngrams", c.ngrams,

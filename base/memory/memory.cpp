@@ -17,7 +17,9 @@ namespace tapegrad {
 namespace {
 
 constexpr std::size_t kBlockAlignment = 64;
-constexpr std::size_t kLarge = std::size_t{1} << 18;  // blocks of this size or more are the heap's
+// Blocks of this size or more are the heap's, on huge pages: others cost a page fault for every 4
+// KiB when they are first used, which takes as long as a product on some virtual machines.
+constexpr std::size_t kLarge = std::size_t{1} << 15;
 
 // Small sizes are rounded up to a multiple of an eighth of the power of two below them. This wastes
 // 12.5 % at most, and requests of nearly equal size can use each other's blocks.

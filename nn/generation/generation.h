@@ -16,7 +16,7 @@ namespace tapegrad::nn {
 struct GenerationLimits {
   std::int64_t max_sequences = 16;  // that run at once; beyond about 16, more are no faster
   // Positions that the caches of all sequences may have room for [max_sequences · block_size]. One
-  // takes 2·n_layer·(channels of keys) numbers of the model's dtype.
+  // takes cache_bytes_per_position().
   std::optional<std::int64_t> max_positions = {};
   // How keys and values are stored. Shorter ones round, and so change texts a little.
   CacheType cache = CacheType::f32;

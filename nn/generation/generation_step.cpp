@@ -15,8 +15,10 @@ constexpr std::int64_t kScoredRows = 64;  // whose logits are there at once
 // costs what it may save (docs/serving.md).
 constexpr std::int64_t kProposingTexts = 3, kProposalRows = 8;
 // The longest piece of a prompt that is read in one pass with others and with the newest tokens of
-// texts. A longer one keeps the processor busy by itself, and has attention for many rows at once.
-constexpr std::int64_t kSharedPiece = 64;
+// texts, and the most keys that its tokens read in all. A longer one keeps the processor busy by
+// itself; and attention, which reads keys once for many rows of a sequence, reads them here for
+// each (docs/serving.md).
+constexpr std::int64_t kSharedPiece = 32, kSharedKeys = 4096;
 
 // The most tokens that one of so many texts proposes at a time.
 std::int64_t most_proposed(std::int64_t texts) {
@@ -130,8 +132,9 @@ void Generation::propose(std::span<Sequence* const> sequences) const {
 
 // True if what a sequence reads of its prompt may be rows of a pass over those of others.
 bool Generation::may_join(const Sequence& s) const {
-  return batch_invariant_ && s.piece <= kSharedPiece && s.text.options().kv_cache && !s.slides() &&
-         !s.text.options().prompt_logprobs;
+  const GenerateOptions& o = s.text.options();
+  return batch_invariant_ && s.piece <= kSharedPiece && s.piece * s.cache.length() <= kSharedKeys &&
+         o.kv_cache && !s.slides() && !o.prompt_logprobs;
 }
 
 // What a sequence reads next: a piece of its prompt, or its newest token and those proposed.

@@ -170,8 +170,17 @@ void CachedLayer::append_as(const Tensor& keys, const Tensor& values,
   }
 }
 
+namespace {
+
 // A key's channels lie far apart, each in another line of the processor's cache. So threads share
-// out the sequences; what pages are copied for these is done before.
+// out the sequences, these many at least for each.
+std::int64_t sequences_of_thread(std::int64_t channels) {
+  return std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, channels));
+}
+
+}  // namespace
+
+// What pages are copied for the newest positions is done before threads share them out.
 void CachedLayer::append_newest(const Tensor& keys, const Tensor& values,
                                 std::optional<CacheType> type) {
   std::vector<KeysAndValues::Place> places;
@@ -181,14 +190,13 @@ void CachedLayer::append_newest(const Tensor& keys, const Tensor& values,
     places.push_back(
         of(cache).next_place(keys, values, b, 1, cache.most_, type.value_or(cache.type_)));
   }
-  const std::int64_t grain =
-      std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, keys.dim(2)));
-  parallel_for(std::ssize(places), grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t b = begin; b < end; ++b) {
-      const KeysAndValues::Place& place = places[static_cast<std::size_t>(b)];
-      place.page->store(place.at, 1, keys, values, b);
-    }
-  });
+  parallel_for(std::ssize(places), sequences_of_thread(keys.dim(2)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t b = begin; b < end; ++b) {
+                   const KeysAndValues::Place& place = places[static_cast<std::size_t>(b)];
+                   place.page->store(place.at, 1, keys, values, b);
+                 }
+               });
 }
 
 std::vector<CachedKeys> CachedLayer::cached() const {
@@ -212,15 +220,17 @@ Tensor CachedLayer::latest_states(std::int64_t count) const {
   const CachedPage& any = *seen.front().pages.front();
   const Shape shape{std::ssize(seen), count, any.channels()};
   Tensor keys = Tensor::zeros(shape, any.dtype()), values = Tensor::zeros(shape, any.dtype());
-  for (std::int64_t b = 0; b < shape[0]; ++b) {
-    const auto& [pages, length] = seen[static_cast<std::size_t>(b)];
-    const std::int64_t first = std::max<std::int64_t>(0, length - count);
-    for (std::int64_t at = first, next = at; at < length; at = next) {
-      next = std::min(length, (at / kPage + 1) * kPage);
-      pages[static_cast<std::size_t>(at / kPage)]->load(at % kPage, next - at, keys, values,
-                                                        (b + 1) * count - length + at);
+  parallel_for(shape[0], sequences_of_thread(any.channels()), [&](auto begin, auto end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const auto& [pages, length] = seen[static_cast<std::size_t>(b)];
+      const std::int64_t first = std::max<std::int64_t>(0, length - count);
+      for (std::int64_t at = first, next = at; at < length; at = next) {
+        next = std::min(length, (at / kPage + 1) * kPage);
+        pages[static_cast<std::size_t>(at / kPage)]->load(at % kPage, next - at, keys, values,
+                                                          (b + 1) * count - length + at);
+      }
     }
-  }
+  });
   return concat({keys, values}, 2);
 }
 

@@ -2,6 +2,7 @@
 // checkpoint format" in its documentation.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -13,6 +14,7 @@
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/families/internal/family.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_names.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_weights.h"
 
 namespace tapegrad::run {
@@ -22,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPeftTorchFile = "adapter_model.bin";
 const std::string kBasePrefix = "base_model.model.";
+constexpr std::array<std::string_view, 2> kMatrices = {".lora_A.weight", ".lora_B.weight"};
 
 // A member that must be absent, null, false, empty or the one value that means nothing special.
 void refuse_unless_plain(const fs::path& path, const Json& json, const char* name,
@@ -104,10 +107,23 @@ nn::LoraOptions options_of_file(const fs::path& path, const Json& json) {
   return options;
 }
 
+constexpr std::string_view kWeight = ".weight";  // of a layer: families name tensors
+
+// A layer of ours, as files of its family call it, and the other way round.
+std::string layer_in_files(const Family& family, const std::string& ours) {
+  const std::string name = hf_name(family.hf, ours + std::string(kWeight));
+  return name.substr(0, name.size() - kWeight.size());
+}
+std::string layer_of_files(const Family& family, const std::string& theirs) {
+  const HfPlace place = place_of(family.hf, theirs + std::string(kWeight));
+  if (place.expert || !place.ours.ends_with(kWeight)) return theirs;
+  return place.ours.substr(0, place.ours.size() - kWeight.size());
+}
+
 Json config_json(const Adapter& adapter, const nn::DecoderConfig& config, const Family& family,
                  const std::string& base) {
-  const std::vector<std::string> layers = adapted_layers(*adapter.tensors);
-  std::vector<std::string> modules;
+  std::vector<std::string> layers = adapted_layers(*adapter.tensors), modules;
+  for (std::string& layer : layers) layer = layer_in_files(family, layer);
   if (const auto names = names_in_blocks(layers, config.n_layer)) {
     modules = *names;
   } else {
@@ -141,20 +157,24 @@ Adapter open_peft(const fs::path& folder, const nn::DecoderConfig& config) {
   const bool has_torch_file =
       path_exists(folder / kPeftTorchFile) && !path_exists(folder / kPeftModelFile);
   const auto file = open_weights(folder / (has_torch_file ? kPeftTorchFile : kPeftModelFile));
-  const std::string family_prefix(family_of(config).hf.prefix),
-      prefix = kBasePrefix + family_prefix;
+  const Family& family = family_of(config);
+  const std::string family_prefix(family.hf.prefix), prefix = kBasePrefix + family_prefix;
   std::map<std::string, AdapterPlace> places;
   for (const auto& [name, entry] : file->entries()) {
-    const bool known = name.starts_with(prefix) &&
-                       (name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight"));
+    const std::size_t matrix = name.size() - std::min(name.size(), kMatrices[0].size());
+    const bool known =
+        name.starts_with(prefix) && matrix >= prefix.size() &&
+        std::ranges::find(kMatrices, std::string_view(name).substr(matrix)) != kMatrices.end();
     check(known, "{}: '{}' is no adapter of a linear layer of {}", file->name(), name,
-          family_of(config).hf.model_class);
-    places.emplace(name.substr(prefix.size()), AdapterPlace{name});
+          family.hf.model_class);
+    const std::string layer = name.substr(prefix.size(), matrix - prefix.size());
+    places.emplace(layer_of_files(family, layer) + name.substr(matrix), AdapterPlace{name});
   }
   const auto options_of = [&](const std::string& layer, std::int64_t) {
     nn::LoraOptions own = options;
-    take_pattern(path, json, "rank_pattern", family_prefix + layer, own.rank);
-    take_pattern(path, json, "alpha_pattern", family_prefix + layer, own.alpha);
+    const std::string module = family_prefix + layer_in_files(family, layer);
+    take_pattern(path, json, "rank_pattern", module, own.rank);
+    take_pattern(path, json, "alpha_pattern", module, own.alpha);
     check_rank_and_alpha(path, own);
     return own;
   };
@@ -171,9 +191,10 @@ void write_peft(const fs::path& folder, const Adapter& adapter, const nn::Decode
   const std::string prefix = kBasePrefix + std::string(family.hf.prefix);
   std::vector<TensorToMake> tensors;
   for (const std::string& layer : adapted_layers(*adapter.tensors)) {
-    for (const char* matrix : {".lora_A.weight", ".lora_B.weight"}) {
-      const std::string name = layer + matrix;
-      tensors.push_back({prefix + name, adapter.tensors->at(name).shape,
+    for (const std::string_view matrix : kMatrices) {
+      const std::string name = layer + std::string(matrix);
+      tensors.push_back({prefix + layer_in_files(family, layer) + std::string(matrix),
+                         adapter.tensors->at(name).shape,
                          [&, name] { return adapter.tensors->read(name, DType::f32); }});
     }
   }

@@ -128,25 +128,24 @@ namespace {
 
 using Keys = const std::vector<FamilyKey>& (*)(const Family&);  // of a format
 
-// How well a family expresses a config; less is better. First by what differs, biases last, then by
-// options that nobody asked for, then by options that differ, though they mean the same for so few
-// blocks. A class without biases is no better for that: plain Llama is not Mistral's.
-using Distance = std::tuple<std::ptrdiff_t, std::size_t, std::ptrdiff_t, bool>;
+// How well a family expresses a config; less is better. First by whether it has the config's
+// mixers, without which nothing else is near, then by what differs, biases last, then by options
+// that nobody asked for, then by options that differ, though they mean the same for so few blocks.
+// A class without biases is no better for that: plain Llama is not Mistral's.
+using Distance = std::tuple<bool, std::ptrdiff_t, std::size_t, std::ptrdiff_t, bool>;
 Distance distance(const Family& family, const nn::DecoderConfig& config, Keys keys) {
   auto free = options_of(family, keys(family), config);
   free.insert("tied");
   const nn::DecoderConfig model = model_with(family, config, free);
   const bool told_otherwise = model.rope_pattern != config.rope_pattern;
   const auto differences = differences_of(config, model, free);
-  auto others =
+  const bool mixes_otherwise = std::ranges::find(differences, "mixer_pattern",
+                                                 &OptionDifference::option) != differences.end();
+  const auto others =
       std::count_if(differences.begin(), differences.end(), [](const OptionDifference& difference) {
         return !is_bias(difference.option) && difference.option != "qkv_bias";
       });
-  // A class without convolutions is no near one, whatever else differs.
-  for (const OptionDifference& difference : differences) {
-    if (difference.option == "mixer_pattern") others += 100;
-  }
-  return {others, differences.size(),
+  return {mixes_otherwise, others, differences.size(),
           std::count_if(free.begin(), free.end(), [](auto option) { return !is_bias(option); }),
           told_otherwise};
 }

@@ -199,10 +199,7 @@ nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyK
 void settle_config(const Family& family, std::string_view file, nn::DecoderConfig& c) {
   if (c.window == 0) c.rope_window_base = 0;  // of blocks that there are not
   if (!c.moe.exist()) c.moe = {};
-  if (c.mixer_pattern.find('C') == std::string::npos) {
-    const nn::DecoderConfig plain;  // numbers of blocks that there are not
-    c.mixer_pattern.clear(), c.conv_kernel = plain.conv_kernel, c.conv_bias = plain.conv_bias;
-  }
+  c.forget_unused_mixers();
   naming(file, [&] { c.validate(); });
   if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
   const nn::DecoderConfig all = c.with_defaults();

@@ -16,10 +16,10 @@ namespace {
 constexpr int kLayers = 2;
 
 struct Model {
-  explicit Model(bool quantized) {
-    nn::DecoderConfig config = tiny_config();
+  explicit Model(bool quantized, const nn::DecoderConfig& like = tiny_config()) {
+    nn::DecoderConfig config = like;
     config.vocab_size = 50;
-    config.block_size = 300;
+    config.block_size = 1000;
     config.n_embd = 64;
     config.n_layer = kLayers;
     if (quantized) params.quantize(&stored_type("q8_0"), true);
@@ -94,4 +94,53 @@ TEST_CASE("prompts of a model that is not quantised are read apart, as bits depe
   Generation generation(*model.gpt);
   for (std::int32_t i = 1; i < 4; ++i) generation.add(prompt_of(i, 5), {}, Rng(1));
   CHECK(passes_of_step(generation) == 3);
+}
+
+TEST_CASE("prompts that share a pass become what they become alone", "[generation]") {
+  nn::DecoderConfig config = tiny_config();
+  config.positions = nn::Positions::rotary;
+  config.mixer_pattern = GENERATE("", "CA");
+  config.ngrams = 3;
+  const Model model(true, config);
+  const GenerateOptions options{.max_new_tokens = 20, .logprobs = true};
+  const auto text_of = [](Generation& generation, Generation::Id id) {
+    std::vector<std::pair<std::int32_t, double>> text;
+    for (const NewToken& t : generation.take(id).tokens) text.emplace_back(t.token, t.logprob);
+    return text;
+  };
+  const Threads threads(GENERATE(1, 3));
+  Generation together(*model.gpt);
+  std::vector<Generation::Id> ids;
+  for (std::int32_t i = 0; i < 12; ++i) {
+    ids.push_back(together.add(prompt_of(i, 1 + 9 * i), options, Rng(7)));
+    if (i % 3 == 0) together.step();
+  }
+  while (together.step()) {
+  }
+  for (std::int32_t i = 0; i < 12; ++i) {
+    Generation alone(*model.gpt, {.prompt_chunk = 1000});
+    const auto id = alone.add(prompt_of(i, 1 + 9 * i), options, Rng(7));
+    while (alone.step()) {
+    }
+    CHECK(text_of(together, ids[static_cast<std::size_t>(i)]) == text_of(alone, id));  // to the bit
+  }
+}
+
+TEST_CASE("a short prompt behind many keys that it shares is read by itself", "[generation]") {
+  const Model model(true);
+  const bool deep = GENERATE(true, false);
+  Tokens stem = prompt_of(3, deep ? 700 : 60);
+  Generation generation(*model.gpt, {.prompt_chunk = 1000});
+  const auto first = generation.add(stem, {.max_new_tokens = 1}, Rng(1));
+  while (generation.step()) {
+  }
+  generation.remove(first);
+  const Tokens tail = prompt_of(11, 20);
+  stem.insert(stem.end(), tail.begin(), tail.end());
+  for (std::int32_t i = 0; i < 2; ++i) {
+    stem.back() = i;
+    stem[stem.size() - 20] = 20 + i;
+    generation.add(stem, {.max_new_tokens = 2}, Rng(1));
+  }
+  CHECK(passes_of_step(generation) == (deep ? 2 : 1));
 }

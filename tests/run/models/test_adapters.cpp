@@ -111,6 +111,36 @@ TEST_CASE("adapters come back from both forms with the same bits", "[adapters]")
   check_same(run::open_adapter(folder / "rs.gguf", config), stabilised);
 }
 
+TEST_CASE("PEFT's files call layers as the model's family does", "[adapters]") {
+  nn::DecoderConfig config;  // an LFM2's
+  config.arch = nn::Architecture::llama;
+  config.vocab_size = 60, config.block_size = 24, config.n_layer = 3;
+  config.n_embd = 16, config.n_inner = 24, config.n_head = 4, config.n_kv_head = 2;
+  config.qk_norm = config.tied = true;
+  config.mixer_pattern = "CAC";
+  Rng rng(1);
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [layer, out] :
+       {std::pair("layers.1.self_attn.o_proj", 16), std::pair("layers.0.mlp.gate_proj", 24),
+        std::pair("layers.0.conv.in_proj", 48)}) {
+    tensors[std::string(layer) + ".lora_A.weight"] = Tensor::randn({2, 16}, rng);
+    tensors[std::string(layer) + ".lora_B.weight"] = Tensor::randn({out, 2}, rng);
+  }
+  const run::Adapter adapter{{.rank = 2, .alpha = 4}, memory_source(tensors, "adapter")};
+  const TempFolder folder;
+  run::write_peft(folder / "peft", adapter, config, "base");
+  const SafeTensors file = load_safetensors((folder / "peft/adapter_model.safetensors").string());
+  const std::string model = "base_model.model.model.layers.";
+  CHECK(file.tensors.contains(model + "1.self_attn.out_proj.lora_A.weight"));
+  CHECK(file.tensors.contains(model + "0.feed_forward.w1.lora_B.weight"));
+  CHECK(file.tensors.contains(model + "0.conv.in_proj.lora_B.weight"));
+  CHECK_THAT(TempFolder::get(folder / "peft/adapter_config.json"),
+             ContainsSubstring("model.layers.0.feed_forward.w1"));
+  const run::Adapter back = run::open_adapter(folder / "peft", config);
+  CHECK(back.tensors->entries().size() == tensors.size());
+  for (const auto& [name, t] : tensors) CHECK(same_bits(back.tensors->read(name), t));
+}
+
 namespace {
 
 // The first ranks of a matrix A or B.

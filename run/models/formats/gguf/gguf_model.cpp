@@ -211,6 +211,8 @@ void check_heads_of_blocks(const GgufFile& file, const Family& family, int n_lay
   const auto found = file.keys().find(key);
   if (found == file.keys().end()) return;
   const auto* const heads = std::get_if<std::vector<std::int64_t>>(&found->second);
+  check(heads != nullptr || std::holds_alternative<std::int64_t>(found->second),
+        "{}: {} must be a whole number or a list of such", file.name(), key);
   check(heads == nullptr || std::ssize(*heads) == n_layer, "{}: {} has {} numbers for {} blocks",
         file.name(), key, heads == nullptr ? 0 : heads->size(), n_layer);
 }

@@ -49,6 +49,14 @@ std::string with_numbers(std::string_view pattern, const Numbers& numbers) {
 
 bool is_of_experts(const HfTensorName& row) { return row.theirs.find('@') != row.theirs.npos; }
 
+// The row of a family's table for a tensor of ours, or null, and the numbers in its name.
+std::pair<const HfTensorName*, Numbers> row_of(const HfFamily& family, std::string_view ours) {
+  for (const HfTensorName& row : family.names) {
+    if (const auto numbers = numbers_in(ours, row.ours)) return {&row, *numbers};
+  }
+  return {};
+}
+
 Tensor part_of(const Tensor& stack, std::int64_t i) {
   const TapePause pause;
   return select(stack, 0, i);
@@ -68,23 +76,22 @@ HfPlace place_of(const HfFamily& family, const std::string& theirs) {
   return {theirs};
 }
 
+std::string hf_name(const HfFamily& family, const std::string& ours) {
+  const auto [row, numbers] = row_of(family, ours);
+  return row == nullptr ? ours : with_numbers(row->theirs, numbers);
+}
+
 std::vector<TensorToMake> with_hf_names(const HfFamily& family, std::vector<TensorToMake> tensors) {
   std::vector<TensorToMake> named;
   for (TensorToMake& t : tensors) {
-    const HfTensorName* found = nullptr;
-    std::optional<Numbers> numbers;
-    for (const HfTensorName& row : family.names) {
-      if (found == nullptr && (numbers = numbers_in(t.name, row.ours))) found = &row;
-    }
-    if (found == nullptr) {
-      named.push_back(std::move(t));
-    } else if (!is_of_experts(*found)) {
-      t.name = with_numbers(found->theirs, *numbers);
+    const auto [found, numbers] = row_of(family, t.name);
+    if (found == nullptr || !is_of_experts(*found)) {
+      t.name = hf_name(family, t.name);
       named.push_back(std::move(t));
     } else {
       for (std::int64_t i = 0; i < t.shape[0]; ++i) {
         const std::string expert = std::to_string(i);
-        named.push_back({with_numbers(found->theirs, {numbers->block, expert}), t.shape.without(0),
+        named.push_back({with_numbers(found->theirs, {numbers.block, expert}), t.shape.without(0),
                          [make = t.make, i] { return part_of(make(), i); }});
       }
     }

@@ -17,6 +17,8 @@ struct HfPlace {
   std::optional<std::int64_t> expert = {};
 };
 HfPlace place_of(const HfFamily& family, const std::string& theirs);
+// What files call a tensor of ours of which no expert has a part. Without the prefix.
+std::string hf_name(const HfFamily& family, const std::string& ours);
 
 // A model's tensors as files have them, without the prefix.
 std::vector<TensorToMake> with_hf_names(const HfFamily& family, std::vector<TensorToMake> tensors);
