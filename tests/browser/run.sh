@@ -24,6 +24,9 @@ done
 [ -n "$CHROMIUM" ] || skip "there is no Chromium"
 export TAPEGRAD_BUILD CHROMIUM
 
+# The page of export --format web, where it can be made.
+if command -v em++ >/dev/null; then "$here/../../scripts/web.sh" "$TAPEGRAD_BUILD" >/dev/null; fi
+
 cd "$here"
 if [ -n "$pictures" ]; then exec node screenshots.mjs "$pictures"; fi
-exec node --test page.test.mjs table.test.mjs lines.test.mjs access.test.mjs endurance.test.mjs talk.test.mjs
+exec node --test page.test.mjs table.test.mjs lines.test.mjs access.test.mjs endurance.test.mjs talk.test.mjs web.test.mjs
