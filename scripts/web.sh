@@ -36,9 +36,9 @@ END
     autograd/kernels/{cached_page,elementwise,keep_mask} autograd/formats/tensor_source \
     autograd/quantized/{exact_products,quantized_matrix,quantized_products,weight_layouts,kernels/kernels_plain} \
     autograd/tensor/{create,dtype,shape,stored_blocks,stored_elements,stored_super_blocks,stored_short_blocks,stored_tensor,tensor,write_stored} \
-    autograd/ops/{arithmetic,attention,attention_checks,checkpoint,compare,composed,composed_movement,dropout,fused,gather,gelu} \
+    autograd/ops/{arithmetic,attention,attention_checks,attention_reference,checkpoint,compare,composed,composed_movement,dropout,fused,gather,gelu} \
     autograd/ops/{grouped_linear,in_place,index,layer_norm,linear,linear_cross_entropy,loss,matmul,reduce,reshape,rms_norm,rope} \
-    autograd/ops/{elementary_functions,softmax,tensor_members,activations} \
+    autograd/ops/{elementary_functions,factor_products,softmax,sort,tensor_members,activations,variance} \
     nn/generation/{speculative/draft,log_probabilities,pick_token} \
     data/tokenize/char_vocab data/tokenize/bpe/{bpe,byte_alphabet,byte_pairs,gpt2_pieces,piece_encoder,token_merges} \
     apps/web/{engine,page_engine,page_tokenizer}
@@ -49,6 +49,7 @@ flags="-std=c++20 -O2 -msimd128 -fwasm-exceptions -fno-math-errno -fno-trapping-
 headers="-include apps/web/page/libcxx.h -Iinclude -idirafter /usr/include"
 {
   cat <<RULES
+builddir = $work
 rule precompile
   command = em++ $flags $headers -MD -MF \$out.d -x c++-header \$in -o \$out
   depfile = \$out.d
@@ -58,7 +59,7 @@ rule compile
 rule link
   command = em++ $flags \$in -o \$out -sSINGLE_FILE -sMODULARIZE -sEXPORT_NAME=tapegradEngine -sFORCE_FILESYSTEM \$
     -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB -sENVIRONMENT=web,node -sEXPORTED_FUNCTIONS=_malloc,_free \$
-    -sEXPORTED_RUNTIME_METHODS=FS,UTF8ToString,allocateUTF8 --js-library apps/web/page/unicode.js
+    -sEXPORTED_RUNTIME_METHODS=FS,UTF8ToString,allocateUTF8 --js-library apps/web/page/system.js
 build $work/precompiled.pch: precompile cmake/precompiled.h
 RULES
   while read -r -a sources; do
