@@ -130,8 +130,6 @@ test("the page speaks Chinese, is dark, and fits a phone", { skip }, async () =>
   await fill(own, "#steps", "3");
   await press(own, "#train");
   assert.ok(await own.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-  if (process.env.PICTURES) await own.screenshot({ path: path.join(process.env.PICTURES, "phone.png"), fullPage: true });
-  if (process.env.PICTURES) await page.screenshot({ path: path.join(process.env.PICTURES, "page.png"), fullPage: true });
   assert.deepEqual(own.problems, []);
   await own.close();
 });

@@ -129,7 +129,7 @@ function showLosses() {
   if (n === 0) return;
   at("learnt").textContent = w.learnt(n, losses[n - 1].toFixed(3), milliseconds.toPrecision(3));
   const high = Math.max(...losses), low = Math.min(...losses, high - 1e-3);
-  const place = (loss, i) => `${45 + (545 * i) / Math.max(1, n - 1)},${10 + (170 * (high - loss)) / (high - low)}`;
+  const place = (loss, i) => `${60 + (530 * i) / Math.max(1, n - 1)},${10 + (170 * (high - loss)) / (high - low)}`;
   const make = (tag, attributes, text = "") => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -137,7 +137,7 @@ function showLosses() {
     return made;
   };
   svg.setAttribute("aria-label", w.losses(losses[0].toFixed(2), losses[n - 1].toFixed(2), n));
-  svg.replaceChildren(make("line", { x1: 45, x2: 590, y1: 180, y2: 180 }), make("text", { x: 0, y: 15 }, high.toFixed(2)),
+  svg.replaceChildren(make("line", { x1: 60, x2: 590, y1: 180, y2: 180 }), make("text", { x: 0, y: 20 }, high.toFixed(2)),
     make("text", { x: 0, y: 180 }, low.toFixed(2)), make("text", { x: 590, y: 197, "text-anchor": "end" }, n),
     make("polyline", { points: losses.map(place).join(" ") }));
 }
