@@ -41,12 +41,12 @@ END
     autograd/ops/{elementary_functions,factor_products,softmax,sort,tensor_members,activations,variance} \
     nn/generation/{speculative/draft,log_probabilities,pick_token} \
     data/tokenize/char_vocab data/tokenize/bpe/{bpe,byte_alphabet,byte_pairs,gpt2_pieces,piece_encoder,token_merges} \
-    apps/web/{engine,page_engine,page_tokenizer}
+    apps/web/{web_engine,page_engine,page_tokenizer}
 }
 
 # Headers of fmt, nlohmann-json and utf8proc are the system's, which stand behind emscripten's own.
 flags="-std=c++20 -O2 -msimd128 -fwasm-exceptions -fno-math-errno -fno-trapping-math -DFMT_HEADER_ONLY -DTAPEGRAD_WITHOUT_OPENBLAS"
-headers="-include apps/web/page/libcxx.h -Iinclude -idirafter /usr/include"
+headers="-include apps/web/libcxx.h -Iinclude -idirafter /usr/include"
 {
   cat <<RULES
 builddir = $work

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tapegrad/apps/web/engine.h"
+#include "tapegrad/apps/web/web_engine.h"
 
 // The answer stays until the next request.
 extern "C" EMSCRIPTEN_KEEPALIVE const char* tapegrad_answer(const char* request) {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import fs from "node:fs";
+import http from "node:http";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { after, before, test } from "node:test";
@@ -18,15 +19,15 @@ function tapegrad(name, ...words) {
   return stdout;
 }
 
-async function openFile({ width = 1280, theme = "light" } = {}) {
+async function openFile({ width = 1280, theme = "light", url = pathToFileURL(file).href } = {}) {
   const own = await browser.newPage();
   own.problems = [];
   own.on("pageerror", (error) => own.problems.push(error.stack));
   own.on("console", (message) => ["error", "warn"].includes(message.type()) && own.problems.push(message.text()));
-  own.on("request", (request) => /^(file|data|blob):/.test(request.url()) || own.problems.push(`request to ${request.url()}`));
+  own.on("request", (request) => request.url().startsWith("data:") || request.url().startsWith(new URL(".", url)) || own.problems.push(`request to ${request.url()}`));
   await own.setViewport({ width, height: 900 });
   await own.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
-  await own.goto(pathToFileURL(file).href);
+  await own.goto(url);
   await h.until(own, () => !document.querySelector("#go").disabled);
   return own;
 }
@@ -117,6 +118,24 @@ test("what the engine refuses is told, and the page goes on", { skip }, async ()
   await press(page, "#stop");
   assert.ok((await page.$$("#output .token")).length < 100000);
   assert.deepEqual(page.problems, []);
+});
+
+test("a folder works by a web server, with weights of half the size", { skip }, async () => {
+  tapegrad("export", run, "--format", "web", "--dtype", "f16", "-o", path.join(folder, "page"));
+  const server = http.createServer((request, response) => {
+    const name = request.url === "/" ? "index.html" : path.basename(request.url);
+    const asked = path.join(folder, "page", name);
+    if (!fs.existsSync(asked)) return response.writeHead(404).end();
+    response.setHeader("Content-Type", name.endsWith(".html") ? "text/html" : "application/octet-stream");
+    fs.createReadStream(asked).pipe(response);
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const own = await openFile({ url: `http://127.0.0.1:${server.address().port}/` });
+  await press(own, "#go");
+  assert.ok((await own.$$("#output .token")).length > 100);
+  assert.deepEqual(own.problems, []);
+  await own.close();
+  server.close();
 });
 
 test("the page speaks Chinese, is dark, and fits a phone", { skip }, async () => {

@@ -1,4 +1,4 @@
-// The page around the engine: it asks by JSON (apps/web/engine.h), and draws the answers. inside.js stands before it.
+// The page around the engine: it asks by JSON (apps/web/web_engine.h), and draws the answers. inside.js stands before it.
 const MODEL = "/model.safetensors"; // in the engine's file system, which is memory
 const MOST_TO_TRAIN = 2e7; // parameters
 const BREATH_MS = 30; // the page answers clicks that often
@@ -22,8 +22,10 @@ function ask(request) {
   }
 }
 
-async function pause() {
+// After a while, calls `show` and lets the browser draw.
+async function pause(show) {
   if (performance.now() - breath < BREATH_MS) return;
+  show();
   await new Promise((resolve) => setTimeout(resolve));
   breath = performance.now();
 }
@@ -67,6 +69,12 @@ async function write() {
   tokens = [];
   output.replaceChildren(el("span", { className: "prompt", textContent: prompt }));
   const began = performance.now();
+  const show = () => {
+    choose(tokens.length - 1);
+    output.scrollTop = output.scrollHeight;
+    const seconds = (performance.now() - began) / 1000;
+    at("rate").textContent = texts[language].rate(tokens.length, (tokens.length / seconds).toPrecision(3));
+  };
   for (let next = ask({ do: "next" }); ; next = ask({ do: "next" })) {
     if (next.end) output.append(next.text);
     if (next.end) break;
@@ -74,13 +82,10 @@ async function write() {
     tint(shown, next.probability);
     tokens.push({ ...next, shown });
     output.append(shown);
-    choose(tokens.length - 1);
-    output.scrollTop = output.scrollHeight;
-    const seconds = (performance.now() - began) / 1000;
-    at("rate").textContent = texts[language].rate(tokens.length, (tokens.length / seconds).toPrecision(3));
-    await pause();
+    await pause(show);
     if (stopped) break;
   }
+  show();
 }
 
 function choose(i) {
@@ -118,9 +123,9 @@ async function train() {
   while (losses.length < number("steps") && !stopped) {
     losses.push(ask({ do: "step" }).loss);
     milliseconds = (performance.now() - began) / losses.length;
-    showLosses();
-    await pause();
+    await pause(showLosses);
   }
+  showLosses();
 }
 
 function showLosses() {

@@ -2,7 +2,7 @@
 // the library says.
 
 #include "tapegrad/apps/inspect/views.h"
-#include "tapegrad/apps/web/engine.h"
+#include "tapegrad/apps/web/web_engine.h"
 #include "tapegrad/base/text/internal/base64.h"
 #include "tapegrad/run/models/formats/web_format.h"
 #include "tapegrad/tests/apps/tiny_runs.h"

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/web/engine.h"
+#include "tapegrad/apps/web/web_engine.h"
 
 #include <algorithm>
 #include <cmath>
