@@ -73,7 +73,7 @@ async function write() {
     choose(tokens.length - 1);
     output.scrollTop = output.scrollHeight;
     const seconds = (performance.now() - began) / 1000;
-    at("rate").textContent = texts[language].rate(tokens.length, (tokens.length / seconds).toPrecision(3));
+    at("rate").textContent = texts[language].rate(tokens.length, Number((tokens.length / seconds).toPrecision(3)));
   };
   for (let next = ask({ do: "next" }); ; next = ask({ do: "next" })) {
     if (next.end) output.append(next.text);
@@ -132,7 +132,7 @@ function showLosses() {
   const w = texts[language], svg = at("losses"), n = losses.length;
   svg.toggleAttribute("hidden", n < 2);
   if (n === 0) return;
-  at("learnt").textContent = w.learnt(n, losses[n - 1].toFixed(3), milliseconds.toPrecision(3));
+  at("learnt").textContent = w.learnt(n, losses[n - 1].toFixed(3), Number(milliseconds.toPrecision(3)));
   const high = Math.max(...losses), low = Math.min(...losses, high - 1e-3);
   const place = (loss, i) => `${60 + (530 * i) / Math.max(1, n - 1)},${10 + (170 * (high - loss)) / (high - low)}`;
   const make = (tag, attributes, text = "") => {

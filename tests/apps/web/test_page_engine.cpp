@@ -3,7 +3,9 @@
 
 #include "tapegrad/apps/inspect/views.h"
 #include "tapegrad/apps/web/web_engine.h"
+#include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/text/internal/base64.h"
+#include "tapegrad/optim/clip.h"
 #include "tapegrad/run/models/formats/web_format.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
@@ -93,6 +95,7 @@ TEST_CASE("a page shows the likeliest tokens and their probabilities", "[web]") 
   for (std::size_t i = 0; i < 10; ++i) {
     const nn::TokenLogprob token = expected.likeliest(10)[i];
     CHECK(next["best"][i]["id"] == token.token);
+    CHECK(next["best"][i]["text"] == opened.model.tokenizer.token_bytes(token.token));
     CHECK(next["best"][i]["probability"].get<double>() ==
           Approx(std::exp(token.logprob)).epsilon(1e-5));
   }
@@ -121,6 +124,27 @@ TEST_CASE("a page learns a text, and writes by the new weights", "[web]") {
   std::vector<double> losses;
   for (int i = 0; i < 40; ++i) losses.push_back(opened.ask({{"do", "step"}})["loss"]);
   CHECK(losses.back() < losses.front() / 2);
+  // The same steps by the library: this text is as long as a row of a batch, which is then all of
+  // it.
+  const nn::Tokens all = opened.model.tokens_of("the theme then");
+  nn::Tokens inputs, targets;
+  for (int row = 0; row < 4; ++row) {
+    inputs.insert(inputs.end(), all.begin(), all.end() - 1);
+    targets.insert(targets.end(), all.begin() + 1, all.end());
+  }
+  Rng rng(1);
+  const NamedTensors& parameters = opened.model.params.parameters();
+  optim::AdamW optimizer(parameters, {.beta2 = 0.99});
+  for (int i = 0; i < 5; ++i) {
+    for (int row = 0; row < 4; ++row) rng.randint(1);
+    Tape tape;
+    const Tensor loss =
+        opened.model.gpt.loss(Tensor::from(inputs, {4, 13}), Tensor::from(targets, {4, 13}), &rng);
+    CHECK(losses[static_cast<std::size_t>(i)] == Approx(loss.item()).epsilon(1e-5));
+    tape.backward(loss);
+    optimizer.step(0.01, optim::measure_clipping(parameters, 1).factor);
+    optimizer.zero_grad();
+  }
   CHECK(written(opened, begin("the", true)) != before);
 }
 
