@@ -17,7 +17,7 @@ namespace tapegrad::web {
 // and gets objects; the member "do" says what:
 //   facts   → name, parameters, n_layer, n_head, n_embd, block_size, vocab_size, tokenizer
 //   begin   prompt, max_new_tokens, greedy, temperature, top_k (0: all), seed → tokens
-//   next    → text; id and best, the likeliest kBest tokens in the place of this one, or end
+//   next    → text; id, probability, and best, the likeliest kBest tokens in its place; or end
 //   look    text → what `tapegrad inspect --json` prints of it
 //   train   text, batch_size, learning_rate, seed → tokens: steps of AdamW on this text may follow
 //   step    → step, loss

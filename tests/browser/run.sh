@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tests/browser/run.sh BUILD_FOLDER
 #        tests/browser/run.sh --screenshots FOLDER BUILD_FOLDER
-# Tests the pages of watch, train-gpt --serve and serve in headless Chromium, or writes pictures of them.
+# Tests the pages of watch, train-gpt --serve, serve and export in headless Chromium, or writes pictures of them.
 # It needs node 18 or newer, a Chromium (CHROMIUM=PATH names one) and, once,
 #   npm ci --prefix tests/browser
 # Without them, it says so and ends with 77, which ctest counts as skipped.
