@@ -25,7 +25,6 @@ autograd/tensor/print autograd/tensor/stored_type
 autograd/formats/safetensors autograd/formats/safetensors_header
 nn/decoder nn/decoder_config nn/decoder_names nn/init nn/layers nn/lora/lora nn/make_decoder nn/multi_head_attention
 nn/name_map nn/params nn/measure
-nn/layers/experts nn/layers/ngram_embedding
 nn/generation/generation nn/generation/generation_step nn/generation/kept_caches nn/generation/kv_cache nn/generation/speculative/lookup nn/generation/running_text nn/generation/token_stream
 optim/optimizer_list optim/parameter_groups optim/shares optim/optimizer_state
 run/folder/config run/folder/config_table
@@ -36,12 +35,11 @@ END
     autograd/kernels/{cached_page,elementwise,keep_mask} autograd/formats/tensor_source \
     autograd/quantized/{exact_products,quantized_matrix,quantized_products,weight_layouts,kernels/kernels_plain} \
     autograd/tensor/{create,dtype,shape,stored_blocks,stored_elements,stored_super_blocks,stored_short_blocks,stored_tensor,tensor,write_stored} \
-    autograd/ops/{arithmetic,attention,attention_checks,attention_reference,checkpoint,compare,composed,composed_movement,dropout,fused,gather,gelu} \
-    autograd/ops/{grouped_linear,in_place,index,layer_norm,linear,linear_cross_entropy,loss,matmul,reduce,reshape,rms_norm,rope} \
-    autograd/ops/{elementary_functions,factor_products,softmax,sort,tensor_members,activations,variance} \
     nn/generation/{speculative/draft,log_probabilities,pick_token} \
     data/tokenize/char_vocab data/tokenize/bpe/{bpe,byte_alphabet,byte_pairs,gpt2_pieces,piece_encoder,token_merges} \
     apps/web/{web_engine,page_engine,page_tokenizer}
+  echo nn/layers/*.cpp
+  ls autograd/ops/*.cpp | grep -vE 'ops/(avg|batch|conv|cum|einsum|embedding_bag|lstm|max|norm|composed_[lp]|probability|rounding)'
 }
 
 # Headers of fmt, nlohmann-json and utf8proc are the system's, which stand behind emscripten's own.
@@ -68,7 +66,7 @@ RULES
     cmp -s "$unit.new" "$unit" || cp "$unit.new" "$unit"
     echo "build $unit.o: compile $unit | $work/precompiled.pch"
     objects+=" $unit.o"
-  done < <(units)
+  done < <(units | sed 's/\.cpp//g')
   echo "build $work/engine.js: link$objects"
 } >"$work/build.ninja"
 ninja -f "$work/build.ninja" "$work/engine.js"
