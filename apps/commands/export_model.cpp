@@ -42,7 +42,7 @@ std::optional<Options> parse(const cli::Call& call) {
       {.value = "PATH"});
   cli.group("Output");
   cli.choice("format", o.format, formats,
-             "format of the program that will open it [gguf if --out ends with .gguf]");
+             "format of the program that will open it [gguf or html if --out ends with that]");
   std::vector<std::string> types;
   for (const StoredType* type : run::export_types()) types.emplace_back(type->name);
   cli.choice("dtype", o.dtype, types, "type of the weights in the file [f32]");
@@ -57,12 +57,15 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.example("tapegrad export runs/notes-1 --dtype q8_0 --out notes.gguf", "for llama.cpp");
   cli.example("tapegrad export runs/notes-1 --format onnx --dtype f16 --out models/notes-js",
               "for transformers.js and onnxruntime");
+  cli.example("tapegrad export runs/notes-1 --out notes.html",
+              "a page that writes texts with the model, in any browser");
   cli.example("tapegrad export runs/letters --format gguf-lora --out letters.gguf",
               "adapters alone, for llama.cpp's --lora");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   cli::take_model(o.model, o.words);
   cli::refuse_words(o.words);
   if (o.format.empty() && o.out.ends_with(".gguf")) o.format = "gguf";
+  if ((o.format.empty() || o.format == "web") && o.out.ends_with(".html")) o.format = "html";
   if (o.format.empty()) cli::usage_error("--format is needed: {}", fmt::join(formats, ", "));
   if (o.out.empty()) cli::usage_error("--out is needed: the folder or file that is written");
   cli::use_compute(o.compute);

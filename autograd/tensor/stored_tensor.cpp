@@ -121,7 +121,7 @@ void StoredTensor::fill_transposed(T* out) const {
   parallel_for((rows + kTile - 1) / kTile, 1, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t most = std::min(kTile, rows) * columns;
     std::vector<std::byte> stored(as_is ? 0 : static_cast<std::size_t>(most * type_->block_bytes));
-    const auto tile = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(most));
+    const std::unique_ptr<T[]> tile(new T[static_cast<std::size_t>(most)]);
     for (std::int64_t first = begin * kTile; first < std::min(rows, end * kTile); first += kTile) {
       const std::int64_t count = std::min(kTile, rows - first);
       const std::uint64_t at = static_cast<std::uint64_t>(first) * row_bytes;

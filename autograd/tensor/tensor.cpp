@@ -116,7 +116,7 @@ template Tensor Tensor::from(std::span<const std::int64_t>, const Shape&);
 template Tensor Tensor::from(std::span<const bool>, const Shape&);
 
 Tensor Tensor::from_bits(const std::vector<bool>& values, const Shape& shape) {
-  const auto bytes = std::make_unique_for_overwrite<bool[]>(values.size());
+  const auto bytes = std::make_unique<bool[]>(values.size());
   std::copy(values.begin(), values.end(), bytes.get());
   return from(std::span<const bool>(bytes.get(), values.size()), shape);
 }

@@ -31,7 +31,7 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kMapped = std::size_t{1} << 16;
 // Blocks above this size, more than any machine has, get addresses that nobody can read or write.
 // So counting the parameters of a model does not depend on how many addresses there are.
-constexpr std::size_t kUntouchable = std::size_t{1} << 40;
+constexpr std::uint64_t kUntouchable = std::uint64_t{1} << 40;
 
 thread_local Counters* current = nullptr;
 

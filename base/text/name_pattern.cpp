@@ -15,11 +15,11 @@ bool fits_pattern(const std::string& pattern, const std::string& name) {
 
 void check_pattern(std::string_view option, std::string_view pattern) {
   constexpr std::size_t most_bytes = 200, most_stars = 8;
-  check(
-      !pattern.empty() && std::ranges::all_of(pattern, [](char c) { return c > 0x20 && c < 0x7F; }),
-      "{}: '{}' is not a pattern of letters, digits and signs", option, pattern);
-  check(pattern.size() <= most_bytes &&
-            std::ranges::count(pattern, '*') <= static_cast<std::ptrdiff_t>(most_stars),
+  check(!pattern.empty() && std::all_of(pattern.begin(), pattern.end(),
+                                        [](char c) { return c > 0x20 && c < 0x7F; }),
+        "{}: '{}' is not a pattern of letters, digits and signs", option, pattern);
+  check(pattern.size() <= most_bytes && std::count(pattern.begin(), pattern.end(), '*') <=
+                                            static_cast<std::ptrdiff_t>(most_stars),
         "{}: '{}' has more than {} bytes or {} stars", option, pattern, most_bytes, most_stars);
 }
 

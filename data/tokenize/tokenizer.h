@@ -103,6 +103,7 @@ class Tokenizer {
   // that says nothing of them: end_tokens.json says them then. `load` checks every field, and
   // refuses a symbolic link; its Errors say the path and the reason.
   void save(const std::filesystem::path& path) const;
+  std::string file_text() const;  // that save() writes to `path`
   static Tokenizer load(const std::filesystem::path& path);
   // A tokenizer.json of Hugging Face's that gives the same ids; of one that was made of such a
   // file, that file. Error if there is none.

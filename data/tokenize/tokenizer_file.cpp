@@ -172,10 +172,11 @@ void Tokenizer::save(const std::filesystem::path& path) const {
       write_json(folder / (is_theirs ? kEndTokensFile : kGenerationFile), {{kEndKey, ends_}});
     }
   }
-  if (const auto* hf = vocabulary_->get<HfTokenizer>()) {
-    write_file_atomically(path, hf->json());
-    return;
-  }
+  write_file_atomically(path, file_text());
+}
+
+std::string Tokenizer::file_text() const {
+  if (const auto* hf = vocabulary_->get<HfTokenizer>()) return hf->json();
   nlohmann::ordered_json file = {{"format", kFormatName},
                                  {"version", kFormatVersion},
                                  {"kind", kind_},
@@ -186,7 +187,7 @@ void Tokenizer::save(const std::filesystem::path& path) const {
   } else if (kind_ == "bpe") {
     file["merges"] = vocabulary_->get<Bpe>()->merges();
   }
-  write_file_atomically(path, json_text(file) + "\n");
+  return json_text(file) + "\n";
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {

@@ -253,7 +253,7 @@ void Generation::keep_draft(Sequence& s) {
   KVCache cache = s.text.proposer()->take_cache();
   if (cache.length() < kLeastShared) return;
   Tokens read = s.text.tokens();
-  read.resize(static_cast<std::size_t>(std::min(cache.length(), std::ssize(read))));
+  read.resize(static_cast<std::size_t>(std::min<std::int64_t>(cache.length(), std::ssize(read))));
   cache.truncate(std::ssize(read));
   const KeptCaches::Kind kind{.is_long = !draft_->config.same_angles(s.positions, 0)};
   kept_drafts_.keep(std::move(read), kind, std::move(cache));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tests/browser/run.sh BUILD_FOLDER
 #        tests/browser/run.sh --screenshots FOLDER BUILD_FOLDER
-# Tests the pages of watch, train-gpt --serve and serve in headless Chromium, or writes pictures of them.
+# Tests the pages of watch, train-gpt --serve, serve and export in headless Chromium, or writes pictures of them.
 # It needs node 18 or newer, a Chromium (CHROMIUM=PATH names one) and, once,
 #   npm ci --prefix tests/browser
 # Without them, it says so and ends with 77, which ctest counts as skipped.
@@ -24,6 +24,9 @@ done
 [ -n "$CHROMIUM" ] || skip "there is no Chromium"
 export TAPEGRAD_BUILD CHROMIUM
 
+# The page of export --format web, where it can be made.
+if command -v em++ >/dev/null; then "$here/../../scripts/web.sh" "$TAPEGRAD_BUILD" >/dev/null; fi
+
 cd "$here"
 if [ -n "$pictures" ]; then exec node screenshots.mjs "$pictures"; fi
-exec node --test page.test.mjs table.test.mjs lines.test.mjs access.test.mjs endurance.test.mjs talk.test.mjs
+exec node --test page.test.mjs table.test.mjs lines.test.mjs access.test.mjs endurance.test.mjs talk.test.mjs web.test.mjs

@@ -37,6 +37,9 @@ template <class T>
 const Multiplier<T>* openblas();
 template <class T>
 const Multiplier<T>* onednn();
+// Loops of our own, in plain_products.cpp: where OpenBLAS does not exist. T is float or double.
+template <class T>
+const Multiplier<T>* plain_products();
 
 // A product of 8 bits by products of floats, whose sums of so many small whole numbers are exact.
 // For processors without instructions for it: no faster than f32, and the same bits.

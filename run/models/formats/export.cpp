@@ -15,6 +15,7 @@
 #include "tapegrad/run/models/formats/llmc.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
 #include "tapegrad/run/models/formats/onnx/onnx_export.h"
+#include "tapegrad/run/models/formats/web_format.h"
 
 namespace tapegrad::run {
 namespace {
@@ -144,6 +145,8 @@ const std::vector<ExportFormat>& export_formats() {
       {"llm.c", "llm.c's format", types_written(is_llmc_type), llmc_files(), export_llmc},
       {"nanogpt", "nanoGPT's checkpoint", types_written(is_nanogpt_type), nanogpt_files(),
        export_nanogpt},
+      {"web", "a page that runs the model", types_written(is_web_type), web_files(), export_web},
+      {"html", "the same page in one file", types_written(is_web_type), {}, export_web_file},
       {"peft",
        "LoRA adapters alone, for PEFT",
        {&stored_type(DType::f32)},

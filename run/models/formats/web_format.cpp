@@ -1,0 +1,108 @@
+#include "tapegrad/run/models/formats/web_format.h"
+
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/text/internal/base64.h"
+#include "tapegrad/run/folder/internal/config_json.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
+#include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/models/formats/internal/foreign_parts.h"
+
+namespace tapegrad::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kIndexFile = "index.html";
+constexpr std::string_view kPlace = "/* model */";  // in the page, of the weights in base64
+
+std::string page() {
+  std::error_code unknown;
+  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
+  const fs::path path = program.parent_path().parent_path() / kWebPage;
+  check(has_entry(path),
+        "{} is not there: make it once by scripts/web.sh, which needs emscripten (docs/web.md)",
+        path.string());
+  std::string text = read_file(path, kMostInPage);
+  check(text.find(kPlace) != text.npos, "{} has no place for a model: make it by scripts/web.sh",
+        path.string());
+  return text;
+}
+
+std::string description_of(const TextModel& model, const fs::path& out) {
+  Json options = Json::object();
+  for (const auto& [name, value] : section_of("model", model.gpt.config).values) {
+    options[name] = json_of_value(value);
+  }
+  constexpr int kDepth = 3;  // of a tokenizer's file
+  return json_text({{"name", (out / "").parent_path().stem().string()},
+                    {"model", std::move(options)},
+                    {"tokenizer", parse_json<Json>(model.tokenizer.file_text(), kDepth)},
+                    {"ends", model.tokenizer.ends()},
+                    {"prompt", default_prompt(model.tokenizer)}});
+}
+
+// The whole page, once all is known to fit.
+std::string checked_page(const TextModel& model, const StoredType& type, std::int64_t most,
+                         std::string_view remedy) {
+  const std::string_view kind = model.tokenizer.kind();
+  check(kind == "char" || kind == "bpe",
+        "a page has no tokenizer of the kind {}, only char and bpe: those that tapegrad learns",
+        kind);
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : model.params.tensors()) {
+    bytes += static_cast<std::int64_t>(stored_bytes(type, tensor.shape()).value_or(0));
+  }
+  check(bytes <= most, "the weights take {} MB as {}, and such a page holds {} MB: {}", bytes >> 20,
+        type.name, most >> 20, remedy);
+  std::string text = page();
+  require_stored_as(type, model.params);
+  return text;
+}
+
+void write_weights(const TextModel& model, const fs::path& file, const fs::path& out,
+                   const StoredType& type) {
+  std::vector<TensorToMake> tensors;
+  for (const auto& [name, tensor] : model.params.tensors()) {
+    tensors.push_back({name, tensor.shape(), [t = tensor] { return t; }});
+  }
+  save_safetensors(file.string(), tensors, type,
+                   {{std::string(kWebDescription), description_of(model, out)}});
+}
+
+}  // namespace
+
+bool is_web_type(const StoredType& type) {
+  return type.is(DType::f32) || type.name == "f16" || type.name == "bf16";
+}
+
+std::vector<std::string_view> web_files() { return {kModelFile, kIndexFile}; }
+
+Exported export_web(const TextModel& model, const fs::path& folder, const StoredType& type) {
+  const std::string text =
+      checked_page(model, type, kMostBesidePage, "--dtype f16 or bf16 takes half of f32");
+  make_folder(folder);
+  write_weights(model, folder / kModelFile, folder, type);
+  write_file_atomically(folder / kIndexFile, text);
+  return {web_files(),
+          "by a web server: python3 -m http.server --directory {0}, then http://localhost:8000"};
+}
+
+Exported export_web_file(const TextModel& model, const fs::path& file, const StoredType& type) {
+  std::string text = checked_page(model, type, kMostInPage,
+                                  "--dtype f16 takes half of f32, and --format web with a folder "
+                                  "for --out holds more");
+  const fs::path folder = make_free_folder(file.string() + ".part");
+  struct Remove {
+    const fs::path& path;
+    ~Remove() {
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
+    }
+  } const at_end{folder};
+  write_weights(model, folder / kModelFile, file, type);
+  text.replace(text.find(kPlace), kPlace.size(), base64_of(read_file(folder / kModelFile)));
+  write_file_atomically(file, text);
+  return {{}, "in any browser: {1}"};
+}
+
+}  // namespace tapegrad::run
