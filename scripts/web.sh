@@ -43,7 +43,7 @@ END
 }
 
 # Headers of fmt, nlohmann-json and utf8proc are the system's, which stand behind emscripten's own.
-flags="-std=c++20 -O2 -msimd128 -fwasm-exceptions -fno-math-errno -fno-trapping-math -DFMT_HEADER_ONLY -DTAPEGRAD_WITHOUT_OPENBLAS"
+flags="-std=c++20 -O2 -DNDEBUG -msimd128 -fwasm-exceptions -fno-math-errno -fno-trapping-math -DFMT_HEADER_ONLY -DTAPEGRAD_WITHOUT_OPENBLAS"
 headers="-include apps/web/libcxx.h -Iinclude -idirafter /usr/include"
 {
   cat <<RULES

@@ -168,18 +168,18 @@ Json Engine::step() {
     targets.insert(targets.end(), window + 1, window + t.length + 1);
   }
   const Shape shape{t.batch_size, t.length};
+  t.optimizer.zero_grad();  // a step that failed has left some
   Tape tape;
   const Tensor loss = gpt_.loss(Tensor::from(inputs, shape), Tensor::from(targets, shape), &t.rng);
   tape.backward(loss);
   t.optimizer.step(t.learning_rate, optim::measure_clipping(params_.parameters(), 1).factor);
-  t.optimizer.zero_grad();
   return {{"step", t.optimizer.steps()}, {"loss", loss.item()}};
 }
 
 std::string answer(const std::string& request) {
   static std::unique_ptr<Engine> engine;
-  Json said;
   try {
+    Json said;
     const auto json = parse_json<Json>(request, kDepth);
     if (json.contains("open")) {
       engine = nullptr;  // its memory goes before the next one's comes
@@ -189,10 +189,10 @@ std::string answer(const std::string& request) {
       check(engine != nullptr, "no model is open");
       said = engine->answer(json);
     }
+    return json_text(said);
   } catch (const std::exception& error) {
-    said = {{"error", error.what()}};
+    return json_text({{"error", error.what()}});
   }
-  return json_text(said);
 }
 
 }  // namespace tapegrad::web

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -72,7 +73,9 @@ Tensor Tensor::with_id(std::uint64_t id) const {
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
   const std::int64_t n = shape.numel();
-  check(n <= std::int64_t{1} << 44, "a tensor of shape {} is too large", shape);
+  const std::size_t most = std::numeric_limits<std::size_t>::max() / size_of(dtype);
+  check(n <= std::int64_t{1} << 44 && static_cast<std::uint64_t>(n) <= most,
+        "a tensor of shape {} is too large", shape);
   const std::size_t bytes = static_cast<std::size_t>(n) * size_of(dtype);
   return make(shape, dtype, std::make_shared<Storage>(bytes), 0);
 }

@@ -6,10 +6,12 @@ const BREATH_MS = 30; // the page answers clicks that often
 const at = (id) => document.getElementById(id);
 const root = document.documentElement;
 let language = navigator.language.startsWith("zh") ? "zh" : "en";
-let engine = null, facts = null, seen = null, stopped = false, breath = 0;
-let tokens = []; // of the text that was written: {text, shown, probability, best}
+let engine = null, facts = null, failure = "", seen = null, stopped = false, breath = 0;
+let begun = ""; // the prompt of the text that was written, and its tokens: {text, shown, probability, best}
+let tokens = [];
 let chosen = -1;
 let losses = [], milliseconds = 0;
+const drawn = new MessageChannel(); // a timer waits for a second where a page is hidden
 
 function ask(request) {
   const bytes = engine.allocateUTF8(JSON.stringify(request));
@@ -26,7 +28,10 @@ function ask(request) {
 async function pause(show) {
   if (performance.now() - breath < BREATH_MS) return;
   show();
-  await new Promise((resolve) => setTimeout(resolve));
+  await new Promise((resolve) => {
+    drawn.port1.onmessage = resolve;
+    drawn.port2.postMessage(null);
+  });
   breath = performance.now();
 }
 
@@ -36,7 +41,7 @@ function fillWords() {
   for (const one of document.querySelectorAll("[data-word]")) one.textContent = w[one.dataset.word];
   at("language").textContent = w.other;
   at("output").setAttribute("aria-label", w.output);
-  at("facts").textContent = facts ? w.facts(facts) : w.loading;
+  at("facts").textContent = facts ? w.facts(facts) : failure ? `${w.gone} ${failure}` : w.loading;
   document.title = document.querySelector("h1").textContent = facts?.name || "tapegrad";
   showChances();
   showLosses();
@@ -53,19 +58,26 @@ async function busy(work, stop) {
   try {
     await work();
   } catch (error) {
-    at("problem").textContent = error.message;
+    at("problem").textContent = error.message || String(error);
     at("problem").hidden = false;
     at("problem").scrollIntoView({ block: "nearest" });
   }
   for (const button of others) button.disabled = button.id === "stop" || button.id === "halt";
 }
 
-const number = (id) => Number(at(id).value);
+function number(id) {
+  const input = at(id);
+  if (input.value === "" || !input.checkValidity()) {
+    throw new Error(`${texts[language][id]}: ${input.validationMessage || texts[language].number}`);
+  }
+  return Number(input.value);
+}
 
 async function write() {
   const prompt = at("prompt").value, output = at("output");
   ask({ do: "begin", prompt, max_new_tokens: number("max_new_tokens"), greedy: at("greedy").checked,
     temperature: number("temperature"), top_k: number("top_k"), seed: number("seed") });
+  begun = prompt;
   tokens = [];
   output.replaceChildren(el("span", { className: "prompt", textContent: prompt }));
   const began = performance.now();
@@ -110,7 +122,8 @@ function showChances() {
 }
 
 function lookInside() {
-  const text = at("prompt").value + tokens.map((token) => token.text).join("");
+  const prompt = at("prompt").value; // another one than that of the text that was written stands alone
+  const text = prompt + (prompt === begun ? tokens.map((token) => token.text).join("") : "");
   if (text === "") throw new Error(texts[language].empty);
   seen = ask({ do: "look", text });
   renderInside(at("inside"), seen, language);
@@ -119,11 +132,12 @@ function lookInside() {
 async function train() {
   ask({ do: "train", text: at("text").value, batch_size: number("batch_size"), learning_rate: number("learning_rate"), seed: number("seed") });
   losses = [];
-  const began = performance.now();
-  while (losses.length < number("steps") && !stopped) {
+  let spent = 0;
+  for (const steps = number("steps"); losses.length < steps && !stopped; await pause(showLosses)) {
+    const began = performance.now();
     losses.push(ask({ do: "step" }).loss);
-    milliseconds = (performance.now() - began) / losses.length;
-    await pause(showLosses);
+    spent += performance.now() - began;
+    milliseconds = spent / losses.length;
   }
   showLosses();
 }
@@ -133,8 +147,10 @@ function showLosses() {
   svg.toggleAttribute("hidden", n < 2);
   if (n === 0) return;
   at("learnt").textContent = w.learnt(n, losses[n - 1].toFixed(3), Number(milliseconds.toPrecision(3)));
-  const high = Math.max(...losses), low = Math.min(...losses, high - 1e-3);
-  const place = (loss, i) => `${60 + (530 * i) / Math.max(1, n - 1)},${10 + (170 * (high - loss)) / (high - low)}`;
+  const high = losses.reduce((a, b) => Math.max(a, b)), low = losses.reduce((a, b) => Math.min(a, b), high - 1e-3);
+  const every = Math.ceil(n / 530); // a point for each pixel, and the last one
+  const place = (i) => `${60 + (530 * i) / Math.max(1, n - 1)},${10 + (170 * (high - losses[i])) / (high - low)}`;
+  const points = [...losses.keys()].filter((i) => i % every === 0 || i === n - 1).map(place);
   const make = (tag, attributes, text = "") => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -144,7 +160,7 @@ function showLosses() {
   svg.setAttribute("aria-label", w.losses(losses[0].toFixed(2), losses[n - 1].toFixed(2), n));
   svg.replaceChildren(make("line", { x1: 60, x2: 590, y1: 180, y2: 180 }), make("text", { x: 0, y: 20 }, high.toFixed(2)),
     make("text", { x: 0, y: 180 }, low.toFixed(2)), make("text", { x: 590, y: 197, "text-anchor": "end" }, n),
-    make("polyline", { points: losses.map(place).join(" ") }));
+    make("polyline", { points: points.join(" ") }));
 }
 
 function forget() {
@@ -177,7 +193,8 @@ async function load() {
     fillWords();
     await busy(() => {});
   } catch (error) {
-    at("facts").textContent = `${texts[language].gone} ${error.message}`;
+    failure = error.message || String(error);
+    fillWords();
   }
 }
 

@@ -2,7 +2,7 @@
 const texts = {
   en: {
     other: "中文", otherLanguage: "zh", theme: "Light or dark",
-    loading: "Loading the model…",
+    loading: "Loading the model…", number: "a number is needed",
     facts: (f) => `${f.parameters.toLocaleString("en")} parameters, ${f.n_layer} blocks of ${f.n_head} heads, ` +
       `a context of ${f.block_size} tokens (${f.tokenizer === "char" ? "characters" : "byte pairs"}). ` +
       "It runs in this page: nothing that you type leaves it.",
@@ -26,7 +26,7 @@ const texts = {
   },
   zh: {
     other: "English", otherLanguage: "en", theme: "浅色或深色",
-    loading: "正在加载模型…",
+    loading: "正在加载模型…", number: "需要一个数",
     facts: (f) => `${f.parameters.toLocaleString("zh")} 个参数，${f.n_layer} 个块，每块 ${f.n_head} 个头，` +
       `上下文 ${f.block_size} 个 token（${f.tokenizer === "char" ? "字符" : "字节对"}）。模型就在本页中运行，您输入的内容不会离开本页。`,
     write: "写作",

@@ -18,6 +18,7 @@ constexpr std::string_view kPlace = "/* model */";  // in the page, of the weigh
 std::string page() {
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
+  check(!program.empty(), "cannot find the page beside the program: /proc/self/exe cannot be read");
   const fs::path path = program.parent_path().parent_path() / kWebPage;
   check(has_entry(path),
         "{} is not there: make it once by scripts/web.sh, which needs emscripten (docs/web.md)",
@@ -28,17 +29,24 @@ std::string page() {
   return text;
 }
 
-std::string description_of(const TextModel& model, const fs::path& out) {
+// `name`: of the page.
+std::string description_of(const TextModel& model, const std::string& name) {
   Json options = Json::object();
   for (const auto& [name, value] : section_of("model", model.gpt.config).values) {
     options[name] = json_of_value(value);
   }
   constexpr int kDepth = 3;  // of a tokenizer's file
-  return json_text({{"name", (out / "").parent_path().stem().string()},
-                    {"model", std::move(options)},
-                    {"tokenizer", parse_json<Json>(model.tokenizer.file_text(), kDepth)},
-                    {"ends", model.tokenizer.ends()},
-                    {"prompt", default_prompt(model.tokenizer)}});
+  std::string text =
+      json_text({{"name", name},
+                 {"model", std::move(options)},
+                 {"tokenizer", parse_json<Json>(model.tokenizer.file_text(), kDepth)},
+                 {"ends", model.tokenizer.ends()},
+                 {"prompt", default_prompt(model.tokenizer)}});
+  constexpr std::size_t kMost =
+      4'000'000;  // readers of safetensors have a bound for what says this
+  check(text.size() <= kMost, "the tokenizer takes {} bytes, and a page has {} for it", text.size(),
+        kMost);
+  return text;
 }
 
 // The whole page, once all is known to fit.
@@ -52,21 +60,21 @@ std::string checked_page(const TextModel& model, const StoredType& type, std::in
   for (const auto& [name, tensor] : model.params.tensors()) {
     bytes += static_cast<std::int64_t>(stored_bytes(type, tensor.shape()).value_or(0));
   }
-  check(bytes <= most, "the weights take {} MB as {}, and such a page holds {} MB: {}", bytes >> 20,
-        type.name, most >> 20, remedy);
+  constexpr std::int64_t kMB = 1 << 20;
+  check(bytes <= most, "the weights take {} MB as {}, and such a page holds {} MB: {}",
+        (bytes + kMB - 1) / kMB, type.name, most / kMB, remedy);
   std::string text = page();
   require_stored_as(type, model.params);
   return text;
 }
 
-void write_weights(const TextModel& model, const fs::path& file, const fs::path& out,
+void write_weights(const TextModel& model, const fs::path& file, const std::string& description,
                    const StoredType& type) {
   std::vector<TensorToMake> tensors;
   for (const auto& [name, tensor] : model.params.tensors()) {
     tensors.push_back({name, tensor.shape(), [t = tensor] { return t; }});
   }
-  save_safetensors(file.string(), tensors, type,
-                   {{std::string(kWebDescription), description_of(model, out)}});
+  save_safetensors(file.string(), tensors, type, {{std::string(kWebDescription), description}});
 }
 
 }  // namespace
@@ -80,8 +88,10 @@ std::vector<std::string_view> web_files() { return {kModelFile, kIndexFile}; }
 Exported export_web(const TextModel& model, const fs::path& folder, const StoredType& type) {
   const std::string text =
       checked_page(model, type, kMostBesidePage, "--dtype f16 or bf16 takes half of f32");
+  const fs::path name = (folder / "").parent_path().filename();
+  const std::string description = description_of(model, name.string());
   make_folder(folder);
-  write_weights(model, folder / kModelFile, folder, type);
+  write_weights(model, folder / kModelFile, description, type);
   write_file_atomically(folder / kIndexFile, text);
   return {web_files(),
           "by a web server: python3 -m http.server --directory {0}, then http://localhost:8000"};
@@ -91,6 +101,8 @@ Exported export_web_file(const TextModel& model, const fs::path& file, const Sto
   std::string text = checked_page(model, type, kMostInPage,
                                   "--dtype f16 takes half of f32, and --format web with a folder "
                                   "for --out holds more");
+  const std::string description = description_of(model, file.stem().string());
+  if (file.has_parent_path()) make_folder(file.parent_path());
   const fs::path folder = make_free_folder(file.string() + ".part");
   struct Remove {
     const fs::path& path;
@@ -99,7 +111,7 @@ Exported export_web_file(const TextModel& model, const fs::path& file, const Sto
       fs::remove_all(path, ignored);
     }
   } const at_end{folder};
-  write_weights(model, folder / kModelFile, file, type);
+  write_weights(model, folder / kModelFile, description, type);
   text.replace(text.find(kPlace), kPlace.size(), base64_of(read_file(folder / kModelFile)));
   write_file_atomically(file, text);
   return {{}, "in any browser: {1}"};
