@@ -172,7 +172,7 @@ Tensor Generation::read_together(std::span<Sequence* const> sequences,
   Tensor states = model_.states(Tensor::from(tokens, {std::ssize(tokens), 1}), caches);
   if (choosing.empty()) return {};
   if (choosing.size() < tokens.size()) {
-    states = index_select(states, 0, Tensor::from(choosing, {std::ssize(choosing)}));
+    states = gather_rows(states, Tensor::from(choosing, {std::ssize(choosing)}));
   }
   const BatchInvariant apart;
   return model_.logits_of(last_position(states)).to(DType::f32);
