@@ -24,8 +24,12 @@ Tensor scores_of(const Tensor& logits, RouterScores scores) {
   return scores == RouterScores::softmax ? softmax(logits) : sigmoid(logits);
 }
 
-// Sigmoids of logits that are far below 0 may all be 0.
-Tensor shares_of_one(const Tensor& scores) { return scores / (sum(scores, {-1}, true) + 1e-20); }
+// Sigmoids of logits that are far below 0 may all be nearly 0. The addend is transformers'
+// (LFM2-MoE), and shows in what small scores make that a bias has chosen; shares of 1 do not need
+// it.
+Tensor shares_of_one(const Tensor& scores, RouterScores kind) {
+  return scores / (sum(scores, {-1}, true) + (kind == RouterScores::sigmoid ? 1e-6 : 1e-20));
+}
 
 // Sorts the pairs of N tokens and their experts (N, K) by expert. See Routes.
 void sort_by_expert(const Tensor& chosen, std::int64_t experts, Routes& routes) {
@@ -61,7 +65,7 @@ Tensor statistics_of(const Tensor& logits, const Routes& routes, RouterScores sc
     shares.push_back(static_cast<double>(ends[e] - (e == 0 ? 0 : ends[e - 1])) / tokens);
   }
   Tensor of_one = scores_of(logits, scores);
-  if (scores == RouterScores::sigmoid) of_one = shares_of_one(of_one);
+  if (scores == RouterScores::sigmoid) of_one = shares_of_one(of_one, scores);
   const Tensor z = log_sum_exp(logits, -1);
   return concat({Tensor::from(shares, {std::ssize(shares)}).to(logits.dtype()), mean(of_one, {0}),
                  reshape(mean(z * z), {1}), Tensor::full({1}, tokens, logits.dtype())},
@@ -148,7 +152,7 @@ Routes Experts::routes_of(const Tensor& logits) const {
   const Tensor chosen = topk(ranks, options.top_k).indices;
   Routes routes;
   routes.weights = gather(scores, chosen, 1);
-  if (options.normalize) routes.weights = shares_of_one(routes.weights);
+  if (options.normalize) routes.weights = shares_of_one(routes.weights, options.scores);
   if (options.scale != 1) routes.weights = routes.weights * options.scale;
   sort_by_expert(chosen, options.experts, routes);
   return routes;
