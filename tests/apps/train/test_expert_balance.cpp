@@ -10,7 +10,7 @@ using namespace tapegrad;
 
 namespace {
 
-constexpr float kRate = 0.125F;  // whose sums are exact
+constexpr float kRate = 1.0F / 1024;  // whose sums are exact
 const Args kBalanced = {"--dropout",
                         "0",
                         "--arch",
@@ -23,7 +23,7 @@ const Args kBalanced = {"--dropout",
                         "--moe-balance-loss",
                         "0",
                         "--moe-bias-rate",
-                        "0.125"};
+                        "0.0009765625"};
 
 // The biases of all blocks of a run, as multiples of the rate.
 std::map<std::string, std::vector<float>> biases(const std::filesystem::path& run,
