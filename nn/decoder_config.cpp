@@ -95,11 +95,14 @@ void check_needs(const DecoderConfig& c) {
       {moe, c.moe.inner.has_value(), "moe_inner", "moe_experts"},
       {moe, !c.moe.pattern.empty(), "moe_pattern", "moe_experts"},
       {moe, c.moe.scores != plain.moe.scores, "moe_scores", "moe_experts"},
+      {moe, c.moe.selection_bias, "moe_selection_bias", "moe_experts"},
       {moe, c.moe.normalize != plain.moe.normalize, "moe_normalize", "moe_experts"},
       {moe, c.moe.scale != plain.moe.scale, "moe_scale", "moe_experts"},
       {moe, c.moe.shared_inner != 0, "moe_shared_inner", "moe_experts"},
       {c.moe.shared_inner != 0, c.moe.shared_gate, "moe_shared_gate", "moe_shared_inner"},
       {moe, c.moe.balance_loss != plain.moe.balance_loss, "moe_balance_loss", "moe_experts"},
+      {c.moe.selection_bias, c.moe.bias_rate != plain.moe.bias_rate, "moe_bias_rate",
+       "moe_selection_bias"},
       {moe, c.moe.z_loss != plain.moe.z_loss, "moe_z_loss", "moe_experts"},
   };
   for (const auto& need : needs) {

@@ -41,6 +41,7 @@ DecoderNames llama_names(NormPlace place) {
                        .out = "o_proj"},
       .in_mlp = {.gate = "gate_proj", .in = "up_proj", .out = "down_proj", .both = "gate_up_proj"},
       .in_experts = {.router = "gate",
+                     .selection_bias = "expert_bias",
                      .experts = "experts",
                      .shared = "shared_expert",
                      .shared_gate = "shared_expert_gate"}};

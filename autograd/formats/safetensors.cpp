@@ -120,14 +120,17 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
 void save_safetensors(const std::string& path, const std::vector<TensorToMake>& tensors,
                       const StoredType& type, const Metadata& metadata) {
   HeaderText header(path, metadata);
-  for (const TensorToMake& t : tensors) header.add(t.name, type, t.shape);
+  const auto type_of = [&](const TensorToMake& t) -> const StoredType& {
+    return t.type == nullptr ? type : *t.type;
+  };
+  for (const TensorToMake& t : tensors) header.add(t.name, type_of(t), t.shape);
   write_file_atomically(path, [&](FileWriter& file) {
     header.write(file);
     for (const TensorToMake& t : tensors) {
       const Tensor made = t.make();
       check(made.shape() == t.shape, "{}: tensor '{}' is {}, not {}", path, t.name, made.shape(),
             t.shape);
-      write_stored(file, t.name, made, type);
+      write_stored(file, t.name, made, type_of(t));
     }
   });
 }

@@ -28,9 +28,11 @@ struct TensorToMake {
   std::string name;
   Shape shape;
   std::function<Tensor()> make;
+  const StoredType* type = nullptr;  // [that of the other tensors]
 };
-// Saves tensors that are made when their turn comes. Values become those of `type`. Errors:
-// safetensors has no such type; the type cannot hold a value, whose tensor is named.
+// Saves tensors that are made when their turn comes. Values become those of `type`, unless a tensor
+// has a type of its own. Errors: safetensors has no such type; the type cannot hold a value, whose
+// tensor is named.
 void save_safetensors(const std::string& path, const std::vector<TensorToMake>& tensors,
                       const StoredType& type, const Metadata& metadata = {});
 

@@ -1,7 +1,9 @@
 #include "tapegrad/nn/layers/experts.h"
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,8 +24,12 @@ Tensor scores_of(const Tensor& logits, RouterScores scores) {
   return scores == RouterScores::softmax ? softmax(logits) : sigmoid(logits);
 }
 
-// Sigmoids of logits that are far below 0 may all be 0.
-Tensor shares_of_one(const Tensor& scores) { return scores / (sum(scores, {-1}, true) + 1e-20); }
+// Sigmoids of logits that are far below 0 may all be nearly 0. The addend is transformers'
+// (LFM2-MoE), and shows in what small scores make that a bias has chosen; shares of 1 do not need
+// it.
+Tensor shares_of_one(const Tensor& scores, RouterScores kind) {
+  return scores / (sum(scores, {-1}, true) + (kind == RouterScores::sigmoid ? 1e-6 : 1e-20));
+}
 
 // Sorts the pairs of N tokens and their experts (N, K) by expert. See Routes.
 void sort_by_expert(const Tensor& chosen, std::int64_t experts, Routes& routes) {
@@ -59,10 +65,10 @@ Tensor statistics_of(const Tensor& logits, const Routes& routes, RouterScores sc
     shares.push_back(static_cast<double>(ends[e] - (e == 0 ? 0 : ends[e - 1])) / tokens);
   }
   Tensor of_one = scores_of(logits, scores);
-  if (scores == RouterScores::sigmoid) of_one = shares_of_one(of_one);
+  if (scores == RouterScores::sigmoid) of_one = shares_of_one(of_one, scores);
   const Tensor z = log_sum_exp(logits, -1);
   return concat({Tensor::from(shares, {std::ssize(shares)}).to(logits.dtype()), mean(of_one, {0}),
-                 reshape(mean(z * z), {1})},
+                 reshape(mean(z * z), {1}), Tensor::full({1}, tokens, logits.dtype())},
                 0);
 }
 
@@ -78,6 +84,16 @@ void RouterLosses::sum_up(const ExpertsConfig& config) {
   if (config.z_loss == 0) return;
   const Tensor weighted = z * config.z_loss;
   added = added.defined() ? added + weighted : weighted;
+}
+
+std::vector<std::int64_t> RouterLosses::tokens_of(std::size_t block) const {
+  const Tensor all = blocks.at(block).detach().to(DType::f64);
+  const std::span<const double> numbers = all.values<double>();
+  std::vector<std::int64_t> tokens;
+  for (const double share : numbers.first((numbers.size() - 2) / 2)) {
+    tokens.push_back(std::llround(share * numbers.back()));
+  }
+  return tokens;
 }
 
 ExpertLinear::ExpertLinear(const Params& p, std::int64_t experts, std::int64_t in, std::int64_t out,
@@ -109,6 +125,10 @@ Experts::Experts(const Params& p, std::int64_t channels, const ExpertsConfig& o,
       config(expert),
       router(p.unadapted().unquantized() / names.router, channels, o.experts, false) {
   router.weight.precision = Precision::full;  // near ties, rounding would choose other experts
+  if (o.selection_bias) {
+    selection_bias = p.buffer(names.selection_bias, {o.experts},
+                              [&] { return Tensor::zeros({o.experts}, p.dtype()); });
+  }
   const Params own = p / names.experts;
   const std::int64_t E = o.experts, hidden = expert.hidden;
   const bool joined = expert.gated && expert.joined_gate;
@@ -127,13 +147,32 @@ Experts::Experts(const Params& p, std::int64_t channels, const ExpertsConfig& o,
 
 Routes Experts::routes_of(const Tensor& logits) const {
   const Tensor scores = scores_of(logits, options.scores);
-  const Tensor chosen = topk(scores.detach(), options.top_k).indices;  // which has no gradient
+  Tensor ranks = scores.detach();  // a choice has no gradient
+  if (selection_bias.defined()) ranks = ranks + selection_bias;
+  const Tensor chosen = topk(ranks, options.top_k).indices;
   Routes routes;
   routes.weights = gather(scores, chosen, 1);
-  if (options.normalize) routes.weights = shares_of_one(routes.weights);
+  if (options.normalize) routes.weights = shares_of_one(routes.weights, options.scores);
   if (options.scale != 1) routes.weights = routes.weights * options.scale;
   sort_by_expert(chosen, options.experts, routes);
   return routes;
+}
+
+bool Experts::balances() const {
+  return selection_bias.defined() && options.bias_rate > 0 && router.weight.requires_grad();
+}
+
+void Experts::balance(std::span<const std::int64_t> tokens) const {
+  check(std::ssize(tokens) == options.experts, "[experts] {} numbers of tokens for {} experts",
+        tokens.size(), options.experts);
+  const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+  std::vector<double> moves;
+  for (const std::int64_t own : tokens) {
+    const std::int64_t missing = all - own * options.experts;  // times the experts
+    moves.push_back(missing == 0 ? 0 : missing > 0 ? options.bias_rate : -options.bias_rate);
+  }
+  Tensor bias = selection_bias;
+  bias += Tensor::from(moves, {std::ssize(moves)}).to(bias.dtype());
 }
 
 Tensor Experts::of_experts(const Tensor& pairs, const Routes& routes, Rng* rng) const {

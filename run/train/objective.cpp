@@ -13,6 +13,10 @@ std::vector<std::int64_t> Objective::counted(std::int64_t) const { return {}; }
 
 std::vector<std::string> Objective::metrics() const { return {}; }
 
+std::vector<std::int64_t> Objective::take_counts() { return {}; }
+
+void Objective::end_step(std::span<const std::int64_t>, bool) {}
+
 namespace {
 
 class FunctionObjective final : public Objective {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,11 @@ class Objective {
   // The names of metrics beside the loss in iter lines and metrics.jsonl, such as "reward_margin":
   // means over a batch, as the loss is.
   virtual std::vector<std::string> metrics() const;
+  // For what a model learns without gradients: numbers that loss() has counted since they were last
+  // asked for, as many in each process, and after each step their sums over all processes. Not
+  // `updated`: the step is skipped, or has a learning rate of 0, and nothing must change.
+  virtual std::vector<std::int64_t> take_counts();
+  virtual void end_step(std::span<const std::int64_t> counts, bool updated);
   // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
   virtual std::optional<Losses> evaluate() = 0;
 };

@@ -1,6 +1,10 @@
 #include "tapegrad/run/train/internal/updater.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/tape.h"
@@ -18,6 +22,24 @@ double seconds_of_part(const char* name, const Work& work) {
     const ProfiledPart part(name);
     work();
   });
+}
+
+// Sums over all processes, of which each has as many numbers.
+std::vector<std::int64_t> summed(std::vector<std::int64_t> own, Processes* processes) {
+  if (processes == nullptr || own.empty()) return own;
+  const std::size_t bytes = own.size() * sizeof(std::int64_t);
+  const std::vector<std::string> all =
+      processes->all_gather({reinterpret_cast<const char*>(own.data()), bytes});
+  std::fill(own.begin(), own.end(), 0);
+  for (const std::string& text : all) {
+    check(text.size() == bytes, "[train] processes count {} and {} bytes", text.size(), bytes);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      std::int64_t number = 0;
+      std::memcpy(&number, text.data() + i * sizeof(number), sizeof(number));
+      own[i] += number;
+    }
+  }
+  return own;
 }
 
 }  // namespace
@@ -108,6 +130,8 @@ Report::Step Updater::step(double lr, Progress& progress, LayerStats* stats) {
     step.times.update = seconds_of_part(
         "update", [&] { sync_.step(step.lr, clipping.factor, decay_(progress.iteration)); });
   }
+  task_.objective->end_step(summed(task_.objective->take_counts(), processes_),
+                            !step.skipped && lr != 0);
   if (stats != nullptr) step.layers = stats->after();
   step.times.update += seconds_of([&] { sync_.zero_grad(); });
   step.times.other = watch.seconds() - step.times.total();

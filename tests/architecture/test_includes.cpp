@@ -80,6 +80,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"run/models/families",
      {"base*", "autograd/tensor", "autograd/formats", "nn", "run/folder/config.h",
       "run/models/families"}},
+    {"run/models/families/experts", {"run/models/families"}},
     {"run/models/formats",
      {"base*", "autograd/tensor", "nn", "autograd/formats", "data/tokenize*", "run/folder",
       "run/models*"}},

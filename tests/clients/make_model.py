@@ -3,7 +3,7 @@
 
 usage: make_model.py TYPE TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
 
-TYPE is gemma, gemma2, gemma3_text, gpt2, granite, lfm2, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3
+TYPE is gemma, gemma2, gemma3_text, gpt2, granite, lfm2, lfm2_moe, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3
 or stablelm.
 
 TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
@@ -27,6 +27,8 @@ OWN = {  # what a type has beside the sizes of all
     "gemma3_text": {"query_pre_attn_scalar": 12, "sliding_window": 8, "num_hidden_layers": 7},
     "granite": {"embedding_multiplier": 3.0, "logits_scaling": 2.5, "residual_multiplier": 0.6, "attention_multiplier": 0.3},
     "lfm2": {"layer_types": ["conv", "conv", "full_attention", "conv", "full_attention"], "num_hidden_layers": 5, "block_multiple_of": 16},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv", "full_attention"], "num_hidden_layers": 5, "num_dense_layers": 2,
+                 "num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 32},
     "gpt2": {}, "llama": {}, "mistral": {"tie_word_embeddings": False}, "olmo2": {"tie_word_embeddings": False},
     "phi3": {"partial_rotary_factor": 0.5, "pad_token_id": None}, "qwen2": {}, "qwen3": {"head_dim": 20},
     "olmo3": {"tie_word_embeddings": False, "num_hidden_layers": 5, "sliding_window": 8},
@@ -62,6 +64,9 @@ with torch.no_grad():
             p.copy_(0.3 * r)
         else:
             p.copy_(0.2 * r if name.endswith("bias") else gain + 0.3 * r)
+    for name, b in model.named_buffers():
+        if name.endswith("expert_bias"):
+            b.copy_(0.3 * torch.randn(b.shape, generator=generator))
     ids = torch.randint(0, len(tokenizer), (2, 24), generator=generator)
     logits = model(ids).logits
     prompt = ids[:1, :6]

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
                           GemmaForCausalLM, GraniteConfig,
-                          GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
+                          GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
                           Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
                           Phi3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
@@ -79,6 +79,9 @@ MODELS = {
     # All that the hub's models have not.
     "lfm2_bias": lambda: Lfm2ForCausalLM(Lfm2Config(
         **SHAPE, layer_types=["conv", "full_attention"], conv_bias=True, conv_L_cache=5, block_auto_adjust_ff_dim=False)),
+    "lfm2_moe": lambda: Lfm2MoeForCausalLM(Lfm2MoeConfig(
+        **SHAPE | {"num_hidden_layers": 3}, layer_types=["conv", "full_attention", "conv"], num_dense_layers=1, num_experts=5,
+        num_experts_per_tok=2, moe_intermediate_size=10, routed_scaling_factor=1.5)),
     "granite_yarn": lambda: GraniteForCausalLM(GraniteConfig(
         **SHAPE, attention_bias=True, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3,
         rope_parameters=YARN | {"attention_factor": 1.25})),
@@ -117,6 +120,9 @@ def write(name, make):
     with torch.no_grad():
         for p in model.parameters():  # large, so that each part of the forward shows
             p.copy_(torch.randn_like(p) * 0.4 + (plus if p.dim() == 1 else 0))
+        for name_of, b in model.named_buffers():  # as large as scores, so that it chooses
+            if name_of.endswith("expert_bias"):
+                b.copy_(torch.randn_like(b) * 0.4)
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",

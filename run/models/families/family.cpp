@@ -86,8 +86,23 @@ bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
 
 bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours) {
   const nn::DecoderNames names = nn::decoder_names(config);
-  const char* const absent = config.has_conv(block) ? names.attention : names.conv;
-  return ours.find(fmt::format(".{}.", absent)) == std::string_view::npos;
+  const auto has = [&](std::string_view part) { return ours.find(part) != std::string_view::npos; };
+  if (has(fmt::format(".{}.", config.has_conv(block) ? names.attention : names.conv))) return false;
+  const std::string mlp = fmt::format(".{}.", names.mlp);
+  if (!has(mlp)) return true;
+  const bool of_experts = has(fmt::format("{}{}.", mlp, names.in_experts.router)) ||
+                          has(fmt::format("{}{}.", mlp, names.in_experts.experts)) ||
+                          has(mlp + names.in_experts.selection_bias);
+  return of_experts == config.has_experts(block);
+}
+
+std::optional<int> leading_dense_blocks(const nn::DecoderConfig& config) {
+  int count = 0;
+  while (count < config.n_layer && !config.has_experts(count)) ++count;
+  for (int i = count; i < config.n_layer; ++i) {
+    if (!config.has_experts(i)) return std::nullopt;
+  }
+  return count;
 }
 
 std::string names_of_families(std::string_view (*name)(const Family&)) {
@@ -122,6 +137,19 @@ std::string names_of_pre_tokenizers(std::string_view KnownPreTokenizer::*name) {
   std::vector<std::string_view> names;
   for (const KnownPreTokenizer& pre : pre_tokenizers()) names.push_back(pre.*name);
   return words_in_a_row(names);
+}
+
+std::string leading_dense_pattern(std::int64_t dense, int blocks) {
+  std::string letters(static_cast<std::size_t>(blocks), 'E');
+  const auto end = std::min<std::int64_t>(dense, blocks);
+  std::fill(letters.begin(), letters.begin() + end, 'D');
+  return letters;
+}
+
+bool is_own_form(std::string_view option) {
+  static constexpr std::string_view kForms[] = {
+      kRotation, kWindows, kRotaryBlocks, kDenseBlocks, kLeadingDense, kMixers, kAdjustedInner};
+  return std::find(std::begin(kForms), std::end(kForms), option) != std::end(kForms);
 }
 
 namespace {

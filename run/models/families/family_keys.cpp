@@ -237,8 +237,7 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
   for (const FamilyKey& key : keys) {
     if (key.direction == Direction::in || key.direction == Direction::ignored) continue;
     Value value = key.only;
-    if (key.option == kRotation || key.option == kWindows || key.option == kRotaryBlocks ||
-        key.option == kDenseBlocks || key.option == kMixers) {
+    if (is_own_form(key.option)) {
       value = {};
     } else if (!key.option.empty()) {
       value = *(key.or_null ? given : all).find(key.option);
@@ -273,14 +272,15 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
   using Kind = nn::RopeScalingKind;
   const bool is_longrope = config.rope_scaling == Kind::longrope;
   std::set<std::string_view> options = {"vocab_size",       "dropout",          "ff_dropout",
-                                        "attn_out_dropout", "moe_balance_loss", "moe_z_loss"};
+                                        "attn_out_dropout", "moe_balance_loss", "moe_z_loss",
+                                        "moe_bias_rate"};
   options.insert(family.same_tensors.begin(), family.same_tensors.end());
   for (const FamilyKey& key : keys) {
     if (key.direction == Direction::in) continue;  // it cannot be written
     options.insert(key.option);
     if (key.option == kWindows) options.insert({"window", "window_pattern"});
     if (key.option == kRotaryBlocks) options.insert("rope_pattern");
-    if (key.option == kDenseBlocks) options.insert("moe_pattern");
+    if (key.option == kDenseBlocks || key.option == kLeadingDense) options.insert("moe_pattern");
     if (key.option == kMixers) options.insert("mixer_pattern");
     if (key.option == kLongRope && is_longrope) {
       for (const auto option : rope_scaling_options(Kind::longrope)) options.insert(option);
@@ -346,6 +346,13 @@ void require_expressible(std::string_view format, const nn::DecoderConfig& confi
   fail("{} cannot express a model with {} {}, only with {}{}{}", format, first.option, first.value,
        first.only, reason == reasons.end() ? "" : ": ",
        reason == reasons.end() ? "" : reason->second);
+}
+
+void require_leading_dense(std::string_view format, const std::vector<FamilyKey>& keys,
+                           const nn::DecoderConfig& config) {
+  check(key_of(keys, kLeadingDense) == nullptr || leading_dense_blocks(config),
+        "{} cannot express a model with moe_pattern {}, only with dense blocks before all others",
+        format, config.moe.pattern);
 }
 
 Value window_above_zero(const Value& window) {

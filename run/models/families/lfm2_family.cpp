@@ -56,7 +56,8 @@ std::vector<FamilyKey> hf_keys() {
           {"rope_parameters", kRotation},
           {"layer_types", kMixers},
           {"conv_L_cache", "conv_kernel"},
-          {"conv_bias", "conv_bias"}};
+          {"conv_bias", "conv_bias"},
+          {"block_auto_adjust_ff_dim", kAdjustedInner}};
 }
 
 std::vector<HfTensorName> hf_names() {

@@ -1,5 +1,7 @@
 #include "tapegrad/run/train/objectives/internal/decoder_training.h"
 
+#include <utility>
+
 #include "tapegrad/base/memory/dry_run.h"
 
 namespace tapegrad::run {
@@ -8,6 +10,39 @@ namespace {
 constexpr const char *kBalanceLoss = "balance_loss", *kZLoss = "z_loss";
 
 }  // namespace
+
+DecoderTraining::DecoderTraining(const Parts& parts) : parts_(parts) {
+  std::size_t experts = 0;
+  for (const nn::Block& block : parts.models.trained.h) {
+    if (!block.experts.exists()) continue;
+    const bool moves = block.experts.balances();
+    balanced_.push_back(moves ? &block.experts : nullptr);
+    if (moves) experts += static_cast<std::size_t>(block.experts.options.experts);
+  }
+  tokens_.resize(experts);
+}
+
+void DecoderTraining::count(const nn::RouterLosses& routers) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < balanced_.size(); ++i) {
+    if (balanced_[i] == nullptr) continue;
+    for (const std::int64_t tokens : routers.tokens_of(i)) tokens_[at++] += tokens;
+  }
+}
+
+std::vector<std::int64_t> DecoderTraining::take_counts() {
+  return std::exchange(tokens_, std::vector<std::int64_t>(tokens_.size()));
+}
+
+void DecoderTraining::end_step(std::span<const std::int64_t> counts, bool updated) {
+  if (!updated) return;
+  for (const nn::Experts* const experts : balanced_) {
+    if (experts == nullptr) continue;
+    const auto own = static_cast<std::size_t>(experts->options.experts);
+    experts->balance(counts.first(own));
+    counts = counts.subspan(own);
+  }
+}
 
 Rng& DecoderTraining::dropout() {
   return parts_.random.one_generator() ? parts_.batches.rng() : parts_.own_dropout;
@@ -19,6 +54,7 @@ Loss DecoderTraining::loss() {
   models.routers = &routers;
   Loss loss = parts_.objective.loss(models, parts_.batches.next(), &dropout());
   if (!routers.balance.defined()) return loss;
+  count(routers);
   const std::size_t at = parts_.objective.metrics().size();
   loss.metrics.at(at) = routers.balance.item();
   loss.metrics.at(at + 1) = routers.z.item();

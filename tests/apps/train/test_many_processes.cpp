@@ -76,6 +76,12 @@ TEST_CASE("so it does with passes, torch's generator and dropout of everything",
   runs.check_equal(3);
 }
 
+TEST_CASE("so it does with experts that biases balance", "[processes]") {
+  if (!have_processes()) return;
+  const Compared runs({"--moe-experts", "4", "--moe-selection-bias", "--moe-bias-rate", "0.125"});
+  for (const int count : {2, 3, 4}) runs.check_equal(count);
+}
+
 TEST_CASE("so it does with documents that do not see each other", "[processes]") {
   if (!have_processes()) return;
   const Compared runs(

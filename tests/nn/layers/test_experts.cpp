@@ -83,6 +83,84 @@ TEST_CASE("scores that are all 0 give no NaN", "[experts]") {
   CHECK(difference(routes.weights, Tensor::zeros({1, 2}), 0, 0) == "");
 }
 
+TEST_CASE("a selection bias chooses experts, and weights are the scores without it", "[experts]") {
+  Rng rng(3);
+  const nn::Params p(rng, DType::f64);
+  const nn::Experts layer = make_mixture(
+      p, {.experts = 4, .scores = nn::RouterScores::sigmoid, .selection_bias = true, .scale = 1.5});
+  CHECK(difference(layer.selection_bias, Tensor::zeros({4}, DType::f64), 0, 0) == "");
+  Tensor bias = layer.selection_bias;
+  bias += Tensor::from<double>({0.5, -0.25, 0, 0.125}, {4});
+  // Sigmoids 0.25, 0.6, 0.7 and 0.5 are 0.75, 0.35, 0.7 and 0.625 with the bias.
+  const auto logit = [](double s) { return std::log(s / (1 - s)); };
+  const std::vector<double> scores = {0.25, 0.6, 0.7, 0.5};
+  std::vector<double> logits;
+  for (const double score : scores) logits.push_back(logit(score));
+  const nn::Routes routes = layer.routes_of(Tensor::from(logits, {1, 4}));
+  const Tensor expected = Tensor::from<double>({0.25, 0.7}, {1, 2}) * (1.5 / (0.95 + 1e-6));
+  CHECK(difference(routes.weights, expected, 1e-12, 1e-12) == "");
+  CHECK(difference(routes.experts, Tensor::from<std::int32_t>({0, 2}, {2}), 0, 0) == "");
+
+  // The gradient is that of a layer whose choice is fixed.
+  const Tensor x = Tensor::randn({6, 4}, rng, DType::f64);
+  const Tensor &w = layer.router.weight, numbers = Tensor::randn({6, 2}, rng, DType::f64);
+  const Tensor chosen = topk(sigmoid(linear(x, w)).detach() + bias, 2).indices;
+  Tape tape;
+  const Tensor picked = gather(sigmoid(linear(x, w)), chosen, 1);
+  const Tensor by_hand = picked / (sum(picked, {-1}, true) + 1e-6) * 1.5;
+  const Tensor own = layer.routes_of(layer.router(x)).weights;
+  const auto gradients =
+      tape.gradient(sum(own * numbers) - sum(by_hand * numbers), {layer.router.weight});
+  CHECK(difference(own, by_hand, 1e-12, 1e-12) == "");
+  CHECK(difference(gradients[0], Tensor::zeros(w.shape(), DType::f64), 0, 1e-12) == "");
+}
+
+TEST_CASE("a selection bias is saved, and is neither trained nor quantised", "[experts]") {
+  nn::DecoderConfig c = mixture_config();
+  c.moe.selection_bias = true;
+  Rng rng(3);
+  const nn::Params p(rng);
+  const nn::Decoder model(p, c);
+  Tensor bias = model.h[0].experts.selection_bias;
+  bias += Tensor::from<float>({1, 2, 3, 4}, {4});
+  const std::string name = "layers.0.mlp.expert_bias";
+  const auto names = [&](const NamedTensors& tensors) {
+    return std::count_if(tensors.begin(), tensors.end(),
+                         [&](const auto& t) { return t.first == name; });
+  };
+  CHECK((names(p.tensors()) == 1 && names(p.parameters()) == 0));
+  CHECK(!bias.requires_grad());
+  const std::map<std::string, Tensor> tensors(p.tensors().begin(), p.tensors().end());
+  const nn::Params again(memory_source(tensors, "memory"));
+  again.quantize(&stored_type("q8_0"));
+  const nn::Decoder opened(again, c);
+  CHECK(difference(opened.h[0].experts.selection_bias, bias, 0, 0) == "");
+}
+
+TEST_CASE("the bias of an expert rises where it gets fewer tokens than the mean", "[experts]") {
+  Rng rng(3);
+  const nn::Params p(rng);
+  const nn::ExpertsConfig options{.experts = 4, .selection_bias = true, .bias_rate = 0.25};
+  const nn::Experts layer = make_mixture(p, options);
+  layer.balance(std::vector<std::int64_t>{3, 9, 6, 6});  // their mean is 6
+  CHECK(difference(layer.selection_bias, Tensor::from<float>({0.25, -0.25, 0, 0}, {4}), 0, 0) ==
+        "");
+  CHECK_THROWS_WITH(layer.balance(std::vector<std::int64_t>{1, 2}),
+                    ContainsSubstring("2 numbers of tokens for 4 experts"));
+  nn::RouterLosses routers;
+  const Tensor x = Tensor::randn({23, 4}, rng);
+  layer(x, nullptr, &routers);
+  const Tensor ends = layer.routes_of(layer.router(x)).ends;
+  std::vector<std::int64_t> expected;
+  for (const std::int32_t end : ends.values<std::int32_t>()) expected.push_back(end);
+  for (std::size_t e = 3; e > 0; --e) expected[e] -= expected[e - 1];
+  CHECK(routers.tokens_of(0) == expected);
+  CHECK(layer.balances());
+  p.freeze({"router.weight"});
+  CHECK(!layer.balances());
+  CHECK(!make_mixture(nn::Params(rng), {.experts = 4}).balances());
+}
+
 TEST_CASE("experts for all tokens are added, by a gate if there is one", "[experts]") {
   for (const bool gate : {false, true}) {
     Rng rng(5);
@@ -243,6 +321,9 @@ TEST_CASE("options of experts mean nothing without experts, and are refused by n
   CHECK(complaint([](auto&) {}).empty());
   CHECK(complaint([](auto& o) { o.experts = 0, o.top_k = 3; }) == "moe_top_k needs moe_experts");
   CHECK(complaint([](auto& o) { o.experts = 0, o.z_loss = 1; }) == "moe_z_loss needs moe_experts");
+  CHECK(complaint([](auto& o) { o.bias_rate = 1; }) == "moe_bias_rate needs moe_selection_bias");
+  CHECK(complaint([](auto& o) { o.experts = 0, o.selection_bias = true; }) ==
+        "moe_selection_bias needs moe_experts");
   CHECK(complaint([](auto& o) { o.shared_gate = true; }) ==
         "moe_shared_gate needs moe_shared_inner");
   CHECK(complaint([](auto& o) { o.top_k = 5; }) == "moe_top_k 5 is more than moe_experts 4");

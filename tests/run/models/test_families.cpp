@@ -30,7 +30,8 @@ nn::DecoderConfig unusual(const Family& family) {
   }
   if (c.window != 0) c.window = 8;
   if (family.name == "minicpm") c.residual_scale = 0.5;
-  if (family.name == "lfm2") c.mixer_pattern = "CCA", c.conv_kernel = 4;
+  if (family.name.starts_with("lfm2")) c.mixer_pattern = "CCA", c.conv_kernel = 4;
+  if (family.name == "lfm2_moe") c.moe.pattern = "DEEE";
   if (family.hf.own_rotation != nullptr) c.query_scale_beta = 0.25;
   if (family.follow != nullptr) family.follow(c);
   return c;
@@ -69,9 +70,7 @@ TEST_CASE("the keys and tensors of families name options of the config", "[famil
     for (const auto* keys : tables_of(family)) {
       for (const FamilyKey& key : *keys) {
         INFO(key.key);
-        CHECK((key.option.empty() || key.option == run::kRotation || key.option == run::kWindows ||
-               key.option == run::kRotaryBlocks || key.option == run::kDenseBlocks ||
-               key.option == run::kMixers || key.option == run::kLongRope ||
+        CHECK((key.option.empty() || run::is_own_form(key.option) || key.option == run::kLongRope ||
                options.find(key.option) != nullptr));
       }
     }
@@ -104,7 +103,9 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
       if (run::options_of(family, *keys, config).count("n_kv_head") == 0) {
         read_otherwise.insert("n_kv_head");
       }
-      if (family.name == "lfm2") read_otherwise.insert({"mixer_pattern", "conv_kernel"});
+      if (family.name.starts_with("lfm2")) {
+        read_otherwise.insert({"mixer_pattern", "conv_kernel", "moe_pattern"});
+      }
       for (const auto& difference : run::differences_of(back, config, read_otherwise)) {
         FAIL_CHECK(difference.option << " " << difference.value << " was " << difference.only);
       }
@@ -128,7 +129,7 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
     CHECK(run::family_of(config).name == written);
     // llama.cpp wants the heads of some families as they usually are.
     if (family.name == "olmoe") config.n_kv_head.reset();
-    static const std::set<std::string_view> usual_heads = {"olmoe", "olmo2", "lfm2"};
+    static const std::set<std::string_view> usual_heads = {"olmoe", "olmo2", "lfm2", "lfm2_moe"};
     if (usual_heads.count(family.name) != 0) config.head_size.reset();
     if (!family.gguf.keys.empty()) CHECK(run::gguf_family_of(config).name == family.name);
     static const std::set<std::string_view> may_slide = {"gpt2", "llama", "mistral", "qwen2",
@@ -172,6 +173,16 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
              ContainsSubstring("Lfm2ForCausalLM cannot express a model with qk_norm false"));
   c.qk_norm = true;
   CHECK(run::gguf_family_of(c).name == "lfm2");
+  c.moe = {.experts = 4, .inner = 8, .scores = nn::RouterScores::sigmoid, .selection_bias = true};
+  CHECK(run::family_of(c).name == "lfm2_moe");
+  CHECK(run::export_obstacle(c).empty());
+  c.moe.pattern = "ED";
+  CHECK_THAT(
+      run::export_obstacle(c),
+      ContainsSubstring("Lfm2MoeForCausalLM cannot express a model with moe_pattern ED") &&
+          ContainsSubstring("lfm2moe cannot express a model with moe_pattern ED, only with"));
+  c.moe.pattern.clear(), c.moe.scores = nn::RouterScores::softmax;
+  CHECK_THAT(run::export_obstacle(c), ContainsSubstring("moe_scores softmax, only with sigmoid"));
 }
 
 TEST_CASE("an option without an effect, or with its default spelled out, is no difference",

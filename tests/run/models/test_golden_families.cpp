@@ -21,7 +21,7 @@ const std::vector<std::string> kFamilies = {
     "olmo3",     "ministral3", "phi3_longrope", "minicpm",    "nanochat", "gemma",
     "gemma2",    "gemma3",     "granite",       "olmo2",      "phi3",     "smollm3",
     "stablelm",  "llama_yarn", "granite_yarn",  "llama_ramp", "mixtral",  "olmoe",
-    "qwen3_moe", "granitemoe", "lfm2",          "lfm2_bias"};
+    "qwen3_moe", "granitemoe", "lfm2",          "lfm2_bias",  "lfm2_moe"};
 // What llama.cpp cannot compute, or GGUF not hold as these models have it.
 const std::map<std::string, std::string> kNotInGguf = {
     {"llama_ramp",
@@ -33,6 +33,7 @@ const std::map<std::string, std::string> kNotInGguf = {
     {"olmoe", "n_kv_head 2, only with 4: llama.cpp wants as many heads of keys as of queries"},
     {"granitemoe", "cannot express a model with joined_gate true"},
     {"lfm2_bias", "conv_bias true, only with false: llama.cpp reads no biases of convolutions"},
+    {"lfm2_moe", "moe_scale 1.5, only with 1: llama.cpp reads no key of it"},
     {"nanochat", "cannot express a model with"}};
 
 // transformers cuts texts of Qwen's models in this way, whatever the file says.
@@ -200,6 +201,57 @@ TEST_CASE("an LFM2 in GGUF has heads of keys in blocks with attention alone", "[
   CHECK_THAT(edited.complaint(), ContainsSubstring("conv_kernel to be 2 or more, not 1"));
   edited.keys["lfm2.shortconv.l_cache"] = std::int64_t{4};
   CHECK_THAT(edited.complaint(), ContainsSubstring("layers.0.conv.conv.weight"));
+}
+
+TEST_CASE("an LFM2-MoE is a number of dense blocks, and others with a bias that chooses",
+          "[families]") {
+  const GoldenFamily golden("lfm2_moe");
+  CHECK(golden.load().gpt.config.moe.pattern == "DEE");
+  const Tensor& ids = golden.expected.at("input_ids");
+  run::TextModel unbiased = golden.load();
+  for (const nn::Block& block : unbiased.gpt.h) {
+    if (Tensor bias = block.experts.selection_bias; bias.defined()) bias *= 0;
+  }
+  CHECK(difference(unbiased.gpt(ids), golden.load().gpt(ids), 0.1, 0.1) != "");
+  export_to("hf", golden.load(), golden.folder / "hf", "bf16");
+  const auto written = load_safetensors((golden.folder / "hf/model.safetensors").string()).tensors;
+  const std::string mlp = "model.layers.1.feed_forward.";
+  CHECK(written.at(mlp + "expert_bias").dtype() == DType::f32);
+  CHECK(written.at(mlp + "experts.4.w1.weight").shape() == Shape{10, 16});
+  const auto refused = [&](const std::string& key, const json& value, const std::string& why) {
+    const GoldenFamily own("lfm2_moe");
+    own.configure(key, value);
+    CHECK_THROWS_WITH(own.load(), ContainsSubstring(why));
+  };
+  refused("num_dense_layers", -1, "num_dense_layers -1 must be 0 or more");
+  refused("num_dense_layers", 2, "there is no tensor 'layers.1.mlp.gate_proj.weight'");
+  refused("use_expert_bias", false, "layers.1.mlp.expert_bias");
+  refused("num_experts", 4, "has shape (5, 16), but the model needs (4, 16)");
+  const run::TextModel other = changed(golden, [](auto& c) { c.moe.scale = 1; });
+
+  const fs::path file = golden.folder / "model.gguf";
+  export_to("gguf", other, file, "f16");
+  const GgufFile gguf(file);
+  CHECK(std::get<std::string>(gguf.keys().at("general.architecture")) == "lfm2moe");
+  for (const auto& [key, value] :
+       {std::pair("leading_dense_block_count", 1), std::pair("expert_gating_func", 2),
+        std::pair("expert_feed_forward_length", 10), std::pair("feed_forward_length", 24)}) {
+    INFO(key);
+    CHECK(std::get<std::int64_t>(gguf.keys().at(std::string("lfm2moe.") + key)) == value);
+  }
+  CHECK(gguf.at("blk.2.exp_probs_b.bias").type->name == "f32");
+  CHECK((gguf.contains("blk.0.ffn_up.weight") && !gguf.contains("blk.0.ffn_gate_inp.weight")));
+  export_to("gguf", other, file);
+  CHECK(difference(run::load(file).gpt(ids), other.gpt(ids), 0, 0) == "");
+  Edited edited(file);
+  CHECK(edited.complaint() == "");
+  edited.keys["lfm2moe.leading_dense_block_count"] = std::int64_t{0};
+  CHECK_THAT(edited.complaint(), ContainsSubstring("there is no tensor"));
+  edited.keys.erase("lfm2moe.leading_dense_block_count");
+  CHECK_THAT(edited.complaint(), ContainsSubstring("there is no 'lfm2moe.leading_dense"));
+  edited.keys["lfm2moe.leading_dense_block_count"] = std::int64_t{1};
+  edited.keys["lfm2moe.expert_gating_func"] = std::int64_t{1};
+  CHECK_THAT(edited.complaint(), ContainsSubstring("expert_gating_func 1 is not supported"));
 }
 
 TEST_CASE("blocks with a window whose base is that of the others say it in GGUF", "[families]") {

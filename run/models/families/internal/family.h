@@ -46,11 +46,15 @@ struct FamilyKey {
   Value (*theirs)(const Value& ours) = nullptr;
 };
 // In place of an option: all options of rotary positions, or of windows, which have no key each;
-// rope_pattern, as a list of 1 and 0; moe_pattern, as a list of dense blocks; mixer_pattern, as a
-// list of kinds of blocks; or those of LongRoPE, whose factors GGUF has as tensors.
+// rope_pattern, as a list of 1 and 0; moe_pattern, as a list of dense blocks, or as the number of
+// those that stand before all others; mixer_pattern, as a list of kinds of blocks; n_inner, as
+// numbers that LFM2's class makes it from; or those of LongRoPE, whose factors GGUF has as tensors.
 inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
                                   kRotaryBlocks = "rotary blocks", kDenseBlocks = "dense blocks",
-                                  kMixers = "mixers", kLongRope = "longrope";
+                                  kLeadingDense = "leading dense blocks", kMixers = "mixers",
+                                  kAdjustedInner = "adjusted n_inner", kLongRope = "longrope";
+// True for an option that files have in a form of its own, for which a key of it stands.
+bool is_own_form(std::string_view option);
 
 // A tensor that Hugging Face's files call otherwise than we do. '#' is the number of a block. '@',
 // in their name alone, is the number of an expert: files have a tensor for each, of which ours is
@@ -73,6 +77,7 @@ struct HfFamily {
   std::string_view prefix, embedding;             // "model.", "embed_tokens.weight"
   std::vector<std::string_view> transposed = {};  // ends of names of matrices that are (in, out)
   std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
+  std::vector<std::string_view> exact = {};       // of those that are f32 whatever the others are
   std::vector<HfTensorName> names = {};           // without the prefix; others have our names
   Window window = Window::none;
   // The share of a head's channels that turn, where files have no `partial_rotary_factor`. Nothing:
@@ -159,8 +164,13 @@ struct Family {
 bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
 
 // False if a tensor of blocks, by our name, is of attention where the block has a convolution, or
-// the other way round.
+// of experts where its feed-forward is dense, or the other way round.
 bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours);
+
+// The number of dense blocks before those with experts. Nothing if a dense one follows these.
+std::optional<int> leading_dense_blocks(const nn::DecoderConfig& config);
+// The moe_pattern of so many blocks, of which the first `dense`, 0 or more, have no experts.
+std::string leading_dense_pattern(std::int64_t dense, int blocks);
 
 // The tensors of experts as most families call them.
 std::vector<HfTensorName> expert_names();
@@ -191,5 +201,6 @@ Family granite_family();
 Family gemma_family();
 Family gemma3_family();
 Family olmo2_family();
+Family lfm2_family();
 
 }  // namespace tapegrad::run

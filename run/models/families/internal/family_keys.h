@@ -68,6 +68,10 @@ void require_expressible(std::string_view format, const nn::DecoderConfig& confi
                          const nn::DecoderConfig& only, const std::set<std::string_view>& free,
                          const Reasons& reasons = {});
 
+// The same for dense blocks, if a family with these keys has them before all others.
+void require_leading_dense(std::string_view format, const std::vector<FamilyKey>& keys,
+                           const nn::DecoderConfig& config);
+
 // For a window that null turns off. Error unless it is above 0.
 Value window_above_zero(const Value& window);
 // Of a value of a file, which may be a whole number. Error for one that is no number.

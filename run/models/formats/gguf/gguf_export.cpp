@@ -42,6 +42,9 @@ void set_config_keys(const Family& family, const nn::DecoderConfig& c, const Sto
   for (const auto& [key, value] : values_of_keys(family.gguf.keys, c)) {
     keys[architecture + "." + std::string(key)] = gguf_value_of(value);
   }
+  if (key_of(family.gguf.keys, kLeadingDense) != nullptr) {
+    keys[architecture + kLeadingDenseBlocks] = std::int64_t{leading_dense_blocks(c).value()};
+  }
   if (!c.with_defaults().mixer_pattern.empty()) {
     std::vector<std::int64_t> heads;  // of each block: a convolution has none
     for (int i = 0; i < c.n_layer; ++i) heads.push_back(c.has_conv(i) ? 0 : c.kv_heads());
@@ -146,7 +149,8 @@ bool is_gguf_type(const StoredType& type) {
 void check_gguf_config(const nn::DecoderConfig& config) {
   const Family& family = gguf_family_of(config);
   const std::string pattern = config.with_defaults().moe.pattern;
-  check(!family.gguf.has_experts || pattern.empty(),
+  const bool may_be_dense = key_of(family.gguf.keys, kLeadingDense) != nullptr;
+  check(!family.gguf.has_experts || may_be_dense || pattern.empty(),
         "{} cannot express a model with moe_pattern {}: llama.cpp wants experts in all blocks",
         name_of_format(family), pattern);
   std::set<std::string_view> options = options_of(family, family.gguf.keys, config);
@@ -169,6 +173,7 @@ void check_gguf_config(const nn::DecoderConfig& config) {
   Reasons reasons = family.gguf.reasons;
   for (const auto option : kPassedOver) reasons.emplace_back(option, "llama.cpp passes it over");
   require_expressible(name_of_format(family), config, model, options, reasons);
+  require_leading_dense(name_of_format(family), family.gguf.keys, config);
   with_window_base(name_of_format(family), family, config);
 }
 

@@ -217,6 +217,14 @@ void check_heads_of_blocks(const GgufFile& file, const Family& family, int n_lay
         file.name(), key, heads == nullptr ? 0 : heads->size(), n_layer);
 }
 
+void read_leading_dense(const GgufFile& file, const Family& family, nn::DecoderConfig& c) {
+  const std::string key = std::string(family.gguf.architecture) + kLeadingDenseBlocks;
+  check(file.keys().contains(key), "{}: there is no '{}'", file.name(), key);
+  const auto dense = gguf_value<std::int64_t>(file, key, 0);
+  check(dense >= 0, "{}: {} must be 0 or more, not {}", file.name(), key, dense);
+  c.moe.pattern = leading_dense_pattern(dense, c.n_layer);
+}
+
 nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
   const std::string prefix = std::string(family.gguf.architecture) + ".";
   const std::vector<FamilyKey>& keys = family.gguf.keys;
@@ -225,6 +233,7 @@ nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
   };
   nn::DecoderConfig c = config_of_keys(family, keys, file.name(), prefix, find);
   if (key_of(keys, "mixer_pattern") != nullptr) check_heads_of_blocks(file, family, c.n_layer);
+  if (key_of(keys, kLeadingDense) != nullptr) read_leading_dense(file, family, c);
   if (family.gguf.follow != nullptr) family.gguf.follow(c);
   read_tensors(file, family, c);
   settle_config(family, file.name(), c);

@@ -110,6 +110,16 @@ void set_dense_blocks(const nn::DecoderConfig& c, Json& json) {
   json["mlp_only_layers"] = dense;
 }
 
+void read_leading_dense(const HfConfig& file, nn::DecoderConfig& c) {
+  const auto dense = file.get<std::int64_t>("num_dense_layers", 2);
+  check(dense >= 0, "{}: num_dense_layers {} must be 0 or more", file.path(), dense);
+  c.moe.pattern = leading_dense_pattern(dense, c.n_layer);
+}
+
+void set_leading_dense(const nn::DecoderConfig& c, Json& json) {
+  json["num_dense_layers"] = leading_dense_blocks(c).value();
+}
+
 void read_mixers(const HfConfig& file, nn::DecoderConfig& c) {
   c.mixer_pattern.clear();
   const auto types = file.get("layer_types", std::vector<std::string>());
@@ -137,6 +147,9 @@ void set_mixers(const nn::DecoderConfig& c, Json& json) {
   }
   json["layer_types"] = types;
   json["full_attn_idxs"] = attention;
+}
+
+void set_adjusted_inner(const nn::DecoderConfig& c, Json& json) {
   json["block_ff_dim"] = c.inner();  // as older files call intermediate_size
   json["block_auto_adjust_ff_dim"] = false;
   json["block_multiple_of"] = 256;

@@ -55,10 +55,9 @@ HfModel read_hf_config(const fs::path& folder) {
   }
   if (key_of(family.hf.keys, kRotaryBlocks) != nullptr) read_rotary_blocks(file, config);
   if (key_of(family.hf.keys, kDenseBlocks) != nullptr) read_dense_blocks(file, config);
-  if (key_of(family.hf.keys, kMixers) != nullptr) {
-    read_mixers(file, config);
-    read_adjusted_inner(file, config);
-  }
+  if (key_of(family.hf.keys, kLeadingDense) != nullptr) read_leading_dense(file, config);
+  if (key_of(family.hf.keys, kMixers) != nullptr) read_mixers(file, config);
+  if (key_of(family.hf.keys, kAdjustedInner) != nullptr) read_adjusted_inner(file, config);
   read_window(file, family.hf.window, config);
   if (family.follow != nullptr) family.follow(config);
   if (family.hf.settle != nullptr) family.hf.settle(config);
@@ -80,8 +79,12 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
       set_rotary_blocks(config, json);
     } else if (stands_for(key, kDenseBlocks)) {
       set_dense_blocks(config, json);
+    } else if (stands_for(key, kLeadingDense)) {
+      set_leading_dense(config, json);
     } else if (stands_for(key, kMixers)) {
       set_mixers(config, json);
+    } else if (stands_for(key, kAdjustedInner)) {
+      set_adjusted_inner(config, json);
     } else {
       json[std::string(key)] = json_of_value(value);
     }

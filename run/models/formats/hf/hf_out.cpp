@@ -26,6 +26,7 @@ std::vector<TensorToMake> tensors_of(const Family& family, const TextModel& mode
         return permute(make(), {1, 0});
       };
     }
+    if (ends_in(t.name, family.hf.exact)) t.type = &stored_type(DType::f32);
     if (t.name != "lm_head.weight") t.name = std::string(family.hf.prefix) + t.name;
   }
   return tensors;
@@ -45,6 +46,7 @@ void check_hf_config(const nn::DecoderConfig& config) {
   const Family& family = family_of(config);
   const auto free = options_of(family, family.hf.keys, config);
   require_expressible(family.hf.model_class, config, model_with(family, config, free), free);
+  require_leading_dense(family.hf.model_class, family.hf.keys, config);
   with_window_base(family.hf.model_class, family, config);
   check(config.n_embd % config.n_head == 0,
         "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);

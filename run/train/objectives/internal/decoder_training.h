@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,12 +25,15 @@ class DecoderTraining final : public Objective {
     Rng& own_dropout;  // unless there is one generator for everything
     Processes* processes = nullptr;
   };
-  explicit DecoderTraining(const Parts& parts) : parts_(parts) {}
+  explicit DecoderTraining(const Parts& parts);
 
   Loss loss() override;
   void skip_batch() override;
   std::vector<std::int64_t> counted(std::int64_t batches) const override;
   std::vector<std::string> metrics() const override;
+  // Of tokens of each expert, block by block, if biases choose among them.
+  std::vector<std::int64_t> take_counts() override;
+  void end_step(std::span<const std::int64_t> counts, bool updated) override;
   std::optional<Losses> evaluate() override;
   // Of so many batches of each part, with another generator, by this process alone.
   std::optional<Losses> evaluate(std::int64_t batches, Rng& rng) const;
@@ -37,8 +41,11 @@ class DecoderTraining final : public Objective {
 
  private:
   Rng& dropout();
+  void count(const nn::RouterLosses& routers);
 
   const Parts parts_;
+  std::vector<const nn::Experts*> balanced_;  // null: a block's experts that have no bias to move
+  std::vector<std::int64_t> tokens_;          // that came to each expert of these
 };
 
 }  // namespace tapegrad::run

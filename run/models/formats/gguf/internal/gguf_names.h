@@ -38,6 +38,9 @@ inline constexpr const char *kTokenTable = "token_embd.weight", *kHeadTable = "o
 // 0 where it has a convolution in place of attention.
 inline constexpr const char* kKeyHeads = ".attention.head_count_kv";
 
+// Dense blocks that stand before all with experts, behind the name of the architecture.
+inline constexpr const char* kLeadingDenseBlocks = ".leading_dense_block_count";
+
 // Scaled rotary positions, linear ones and YaRN's, behind the name of the architecture. llama.cpp
 // takes a factor without a type for a linear one. What queries and keys are multiplied by is
 // yarn_attention_factor() of the factor times attn_factor.

@@ -18,10 +18,15 @@ void set_rotary_blocks(const nn::DecoderConfig& config, Json& json);
 // Which blocks have experts: kDenseBlocks.
 void read_dense_blocks(const HfConfig& file, nn::DecoderConfig& config);
 void set_dense_blocks(const nn::DecoderConfig& config, Json& json);
-// Which blocks have a convolution in place of attention: kMixers. LFM2's files have the width of
-// the feed-forward as a number that the class makes it from; it is written as it is.
+// The same, where dense ones stand before all others: kLeadingDense.
+void read_leading_dense(const HfConfig& file, nn::DecoderConfig& config);
+void set_leading_dense(const nn::DecoderConfig& config, Json& json);
+// Which blocks have a convolution in place of attention: kMixers.
 void read_mixers(const HfConfig& file, nn::DecoderConfig& config);
-void read_adjusted_inner(const HfConfig& file, nn::DecoderConfig& config);
 void set_mixers(const nn::DecoderConfig& config, Json& json);
+// The width of the feed-forward, which LFM2's class makes from other numbers: kAdjustedInner. It is
+// written as it is.
+void read_adjusted_inner(const HfConfig& file, nn::DecoderConfig& config);
+void set_adjusted_inner(const nn::DecoderConfig& config, Json& json);
 
 }  // namespace tapegrad::run
