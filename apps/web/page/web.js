@@ -11,7 +11,7 @@ let begun = ""; // the prompt of the text that was written, and its tokens: {tex
 let tokens = [];
 let chosen = -1;
 let losses = [], milliseconds = 0;
-const drawn = new MessageChannel(); // a timer waits for a second where a page is hidden
+const breather = new MessageChannel(); // a timer waits for a second where a page is hidden
 
 function ask(request) {
   const bytes = engine.allocateUTF8(JSON.stringify(request));
@@ -29,8 +29,8 @@ async function pause(show) {
   if (performance.now() - breath < BREATH_MS) return;
   show();
   await new Promise((resolve) => {
-    drawn.port1.onmessage = resolve;
-    drawn.port2.postMessage(null);
+    breather.port1.onmessage = resolve;
+    breather.port2.postMessage(null);
   });
   breath = performance.now();
 }
