@@ -100,6 +100,7 @@ ExpertLinear::ExpertLinear(const Params& p, std::int64_t experts, std::int64_t i
                            bool with_bias)
     : weight(p.stacked_weight("weight", {experts, out, in}, kaiming_uniform(in))) {
   if (with_bias) bias = p.parameter("bias", {experts, out}, kaiming_uniform(in));
+  adapter = StackedLora(p, experts, in, out);
 }
 
 // Of quantised weights, those of experts without tokens are not read.
@@ -114,8 +115,8 @@ Tensor ExpertLinear::operator()(const Tensor& x, const Routes& routes) const {
     }
     return parts.size() == 1 ? parts[0] : concat(parts, 0);
   };
-  const Tensor y =
-      weight.quantized.empty() ? grouped_linear(x, weight.tensor, routes.ends) : of_each();
+  Tensor y = weight.quantized.empty() ? grouped_linear(x, weight.tensor, routes.ends) : of_each();
+  if (adapter.exists()) y = y + adapter(x, routes.ends);
   return bias.defined() ? y + gather_rows(bias, routes.experts) : y;
 }
 
@@ -123,7 +124,7 @@ Experts::Experts(const Params& p, std::int64_t channels, const ExpertsConfig& o,
                  const FeedForwardConfig& expert, const ExpertNames& names)
     : options(o),
       config(expert),
-      router(p.unadapted().unquantized() / names.router, channels, o.experts, false) {
+      router(p.unquantized() / names.router, channels, o.experts, false) {
   router.weight.precision = Precision::full;  // near ties, rounding would choose other experts
   if (o.selection_bias) {
     selection_bias = p.buffer(names.selection_bias, {o.experts},

@@ -123,6 +123,7 @@ struct Routes {
 struct ExpertLinear {
   StackedWeight weight;  // (E, out, in)
   Tensor bias;           // (E, out) or undefined
+  StackedLora adapter;   // may be absent
   ExpertLinear() = default;
   ExpertLinear(const Params& p, std::int64_t experts, std::int64_t in, std::int64_t out,
                bool with_bias);
@@ -138,7 +139,7 @@ struct ExpertLinear {
 struct Experts {
   ExpertsConfig options;
   FeedForwardConfig config;
-  Linear router;          // (E, C), never quantised and without an adapter
+  Linear router;          // (E, C), never quantised
   Tensor selection_bias;  // (E), 0 at first: a buffer, saved and not trained; absent
   ExpertLinear c_gate;    // absent unless gated, and if joined
   ExpertLinear c_fc, c_proj;

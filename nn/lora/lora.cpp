@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tapegrad/autograd/ops/expert_ops.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 
 namespace tapegrad::nn {
@@ -41,7 +42,7 @@ class MergedSource : public TensorSource {
   void check_adapter(const std::string& layer, std::int64_t rank) const {
     const Shape &weight = source_->at(layer + "weight").shape, &a = source_->at(layer + kA).shape,
                 &b = source_->at(layer + kB).shape;
-    check(weight.rank() == 2 && a == Shape{rank, weight[1]} && b == Shape{weight[0], rank},
+    check(weight.rank() >= 2 && a == weight.with(-2, rank) && b == weight.with(-1, rank),
           "{}: the adapter of '{}weight' {} has the matrices {} and {}, which are not of rank {}",
           name(), layer, weight, a, b, rank);
   }
@@ -70,6 +71,23 @@ Lora::Lora(const Params& p, std::int64_t in, std::int64_t out) {
   B = p.adapter_parameter(kB, {out, options->rank}, zeros());
   scale = options->scale();
   precision = at_least_bf16(p.precision());  // sums of a few numbers
+}
+
+StackedLora::StackedLora(const Params& p, std::int64_t experts, std::int64_t in, std::int64_t out) {
+  for (const Params& adapters : p.offered()) {
+    check(adapters.adapter() == nullptr,
+          "texts cannot choose adapters of experts yet: merge them into the model (tapegrad merge)");
+  }
+  const LoraOptions* options = p.adapter();
+  if (options == nullptr) return;
+  A = p.adapter_parameter(kA, {experts, options->rank, in}, kaiming_uniform(in));
+  B = p.adapter_parameter(kB, {experts, out, options->rank}, zeros());
+  scale = options->scale();
+  precision = at_least_bf16(p.precision());
+}
+
+Tensor StackedLora::operator()(const Tensor& x, const Tensor& ends) const {
+  return grouped_linear(grouped_linear(x, {A, precision}, ends) * scale, {B, precision}, ends);
 }
 
 std::shared_ptr<const TensorSource> merge_adapters(std::shared_ptr<const TensorSource> source,

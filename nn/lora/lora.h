@@ -29,6 +29,20 @@ struct Lora {
   }
 };
 
+// The adapters of the linear layers of one kind of all experts (layers/experts.h), each with
+// matrices of its own.
+struct StackedLora {
+  Tensor A, B;  // (experts, rank, in), (experts, out, rank); undefined: the layers have none
+  double scale = 0;
+  Precision precision = Precision::full;
+  StackedLora() = default;
+  // Error if requests choose among adapters (Params::offer), and one of them is for these layers.
+  StackedLora(const Params& p, std::int64_t experts, std::int64_t in, std::int64_t out);
+  bool exists() const { return A.defined(); }
+  // The addend for rows that are sorted by expert, see grouped_linear(): (N, in) → (N, out).
+  Tensor operator()(const Tensor& x, const Tensor& ends) const;
+};
+
 // The tensors of a model with adapters as those of one without: W + scale·B·A in place of a
 // weight and its adapter. Error, naming the tensor, if an adapter is not whole, is not of
 // options.rank, or belongs to no weight.

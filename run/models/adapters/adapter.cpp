@@ -27,7 +27,8 @@ class AdapterSource : public TensorSource {
       : file_(std::move(file)), places_(std::move(places)) {
     for (const auto& [ours, place] : places_) {
       const Entry& entry = file_->at(place.theirs);
-      check(is_float(entry.dtype) && entry.shape.rank() == 2,
+      // Of experts, a matrix for each.
+      check(is_float(entry.dtype) && (entry.shape.rank() == 2 || entry.shape.rank() == 3),
             "{}: '{}' of shape {} and type {} is no matrix of floats", name(), place.theirs,
             entry.shape, name_of(entry.dtype));
       entries_.emplace(ours, entry);
@@ -56,8 +57,8 @@ class EvenAdapters : public TensorSource {
       : layers_(std::move(layers)), rank_(rank) {
     for (const auto& [layer, factor] : factors) {
       const std::string down = layer + std::string(kDown), up = layer + std::string(kUp);
-      entries_.emplace(down, even(Entry(layers_->at(down)), 0));
-      entries_.emplace(up, even(Entry(layers_->at(up)), 1));
+      entries_.emplace(down, even(Entry(layers_->at(down)), -2));
+      entries_.emplace(up, even(Entry(layers_->at(up)), -1));
       if (factor != 1) entries_.at(up).type = nullptr, factors_.emplace(up, factor);
     }
   }
@@ -77,7 +78,7 @@ class EvenAdapters : public TensorSource {
   }
   Tensor compute(const std::string& tensor, DType as) const override {
     const TapePause pause;
-    const int dim = tensor.ends_with(kDown) ? 0 : 1;
+    const int dim = tensor.ends_with(kDown) ? -2 : -1;
     Tensor t = layers_->read(tensor, as);
     if (const auto factor = factors_.find(tensor); factor != factors_.end()) t = t * factor->second;
     Shape zeros = t.shape();
@@ -134,8 +135,8 @@ Adapter adapter_of(std::shared_ptr<const TensorSource> file,
   for (const std::string& layer : layers) {
     const Shape &a = source->at(layer + std::string(kDown)).shape,
                 &b = source->at(layer + std::string(kUp)).shape;
-    const nn::LoraOptions own = options_of(layer, a[0]);
-    check(a[0] == own.rank && b[1] == own.rank,
+    const nn::LoraOptions own = options_of(layer, a[-2]);
+    check(a.rank() == b.rank() && a[-2] == own.rank && b[-1] == own.rank,
           "{}: the adapter of '{}' has the matrices {} and {}, which are not of rank {}",
           source->name(), layer, a, b, own.rank);
     if (own.rank > all.rank) all = own;

@@ -188,6 +188,12 @@ void write_peft(const fs::path& folder, const Adapter& adapter, const nn::Decode
   require_expressible(family.hf.model_class, config, model_with(family, config, free), free);
   check(config.arch != nn::Architecture::gpt2 || !config.projects_apart(),
         "{} has one layer for Q, K and V, and these adapters one for each", family.hf.model_class);
+  for (const auto& [name, entry] : adapter.tensors->entries()) {
+    check(entry.shape.rank() == 2,
+          "'{}' is of experts, for which PEFT's files have no layers: --format gguf-lora has, and "
+          "tapegrad merge adds adapters to the model",
+          name);
+  }
   const std::string prefix = kBasePrefix + std::string(family.hf.prefix);
   std::vector<TensorToMake> tensors;
   for (const std::string& layer : adapted_layers(*adapter.tensors)) {
