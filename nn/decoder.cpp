@@ -215,8 +215,10 @@ bool Decoder::all_quantized() const {
   return apart({&lm_head}) && std::all_of(h.begin(), h.end(), [&](const Block& block) {
            const MultiHeadAttention& a = block.attn;
            const Experts& e = block.experts;
+           const GatedDeltaNet& d = block.delta;
            const bool layers = apart({&a.c_attn, &a.W_query, &a.W_key, &a.W_value, &a.c_proj,
-                                      &block.conv.in_proj, &block.conv.out_proj});
+                                      &block.conv.in_proj, &block.conv.out_proj, &d.in_proj_qkv,
+                                      &d.in_proj_z, &d.in_proj_b, &d.in_proj_a, &d.out_proj});
            const bool experts = !e.c_fc.weight.tensor.defined() &&
                                 !e.c_gate.weight.tensor.defined() &&
                                 !e.c_proj.weight.tensor.defined();
@@ -225,7 +227,8 @@ bool Decoder::all_quantized() const {
 }
 
 void Decoder::drop(KVCache& cache, std::int64_t begin, std::int64_t end) const {
-  check(can_move(), "[decoder] learned positions are a part of what a cache holds");
+  check(can_move(), "[decoder] {} are a part of what a cache holds",
+        config.is_recurrent() ? "states of all positions" : "learned positions");
   const TapePause pause;
   cache.drop(begin, end, [&](std::size_t layer, const Tensor& keys) {
     const Block& block = h[layer];  // the states of a convolution have no position
@@ -253,12 +256,17 @@ void init_gpt2(const Decoder& model, const Params& p, Rng& rng) {
   const auto projects_into_residual = [&](std::string_view name) {
     return name.ends_with(std::string(names.in_attention.out) + ".weight") ||
            name.ends_with(fmt::format("{}.{}.weight", names.conv, names.in_conv.out)) ||
+           name.ends_with(fmt::format("{}.{}.weight", names.delta, names.in_delta.out)) ||
            name.ends_with(std::string(names.in_mlp.out) + ".weight");
   };
   // A convolution is neither linear nor an embedding: it keeps what it drew.
-  const std::string kernel = fmt::format("{}.{}.weight", names.conv, names.in_conv.conv);
+  const std::string kernels[] = {
+      fmt::format("{}.{}.weight", names.conv, names.in_conv.conv),
+      fmt::format("{}.{}.weight", names.delta, names.in_delta.conv),
+  };
   for (const auto& [name, t] : p.parameters()) {
-    if (t.rank() >= 2 && !name.ends_with(kernel)) refill(t, normal(0, 0.02), rng);
+    const bool is_kernel = name.ends_with(kernels[0]) || name.ends_with(kernels[1]);
+    if (t.rank() >= 2 && !is_kernel) refill(t, normal(0, 0.02), rng);
     if (name.ends_with(".bias")) refill(t, zeros(), rng);
   }
   // A tied weight is visited twice: as the embedding's and as the head's.

@@ -111,8 +111,11 @@ struct Decoder {
   // pieces are that a text is read in: all matrices are quantised.
   bool all_quantized() const;
 
-  // True if what a cache holds can move to other positions. With learned positions, it cannot.
-  bool can_move() const { return config.position_kind() != Positions::learned; }
+  // True if what a cache holds can move to other positions. With learned positions, it cannot, and
+  // nothing can be taken out of the state of a gated delta net.
+  bool can_move() const {
+    return config.position_kind() != Positions::learned && !config.is_recurrent();
+  }
   // Forgets positions [begin, end) of a cache. Those behind them move there, and rotary positions
   // turn their keys. Keys and values remain those of tokens that had seen what is forgotten. Error
   // unless can_move(), and if there are no such positions.
@@ -121,7 +124,7 @@ struct Decoder {
   // For looking inside. No function here drops anything out.
 
   // The attention weights of a block on the state before it, residual_stream()[layer]: (B, H, T,
-  // T). Error if there is no such block, or if it has a convolution in place of attention.
+  // T). Error if there is no such block, or if it has something else in place of attention.
   Tensor attention_weights(int layer, const Tensor& state) const;
   // The final norm and the head on any of these states (B, T, C) → (B, T, V): of the last one, they
   // are the model's logits. Of the others, they are what the model would say there (the logit lens:

@@ -58,7 +58,8 @@ void check_needs(const DecoderConfig& c) {
   const bool llama3 = c.rope_scaling == RopeScalingKind::llama3;
   const bool yarn = c.rope_scaling == RopeScalingKind::yarn, moe = c.moe.exist();
   const bool longrope = c.rope_scaling == RopeScalingKind::longrope;
-  const bool convs = !c.mixer_pattern.empty();
+  const bool mixers = !c.mixer_pattern.empty();
+  const auto has = [&](char mixer) { return c.mixer_pattern.find(mixer) != std::string::npos; };
   const struct {
     bool has_part, given;
     std::string_view option, part;
@@ -85,10 +86,15 @@ void check_needs(const DecoderConfig& c) {
       {c.rotary(), c.rope_window_base != 0, "rope_window_base", "positions rotary"},
       {c.window != 0, c.rope_window_base != 0, "rope_window_base", "window"},
       {c.rotary(), !c.rope_pattern.empty(), "rope_pattern", "positions rotary"},
-      {convs, c.conv_kernel != plain.conv_kernel, "conv_kernel", "mixer_pattern"},
-      {convs, c.conv_bias, "conv_bias", "mixer_pattern"},
+      {mixers, c.conv_kernel != plain.conv_kernel, "conv_kernel", "mixer_pattern"},
+      {mixers && (has('C') || !has('D')), c.conv_bias, "conv_bias", "mixer_pattern with a C"},
+      {has('D'), c.delta_heads.has_value(), "delta_heads", "mixer_pattern with a D"},
+      {has('D'), c.delta_key_heads.has_value(), "delta_key_heads", "mixer_pattern with a D"},
+      {has('D'), c.delta_key_size.has_value(), "delta_key_size", "mixer_pattern with a D"},
+      {has('D'), c.delta_value_size.has_value(), "delta_value_size", "mixer_pattern with a D"},
       {c.ngrams > 1, c.ngram_rows != plain.ngram_rows, "ngram_rows", "ngrams"},
       {c.qk_norm, c.qk_norm_whole, "qk_norm_whole", "qk_norm"},
+      {c.projects_apart(), c.attn_gate, "attn_gate", "separate_qkv"},
       {c.with_gate(), c.joined_gate, "joined_gate", "gated"},
       {c.rotary(), c.rope_channels.has_value(), "rope_channels", "positions rotary"},
       {moe, c.moe.top_k != plain.moe.top_k, "moe_top_k", "moe_experts"},
@@ -174,6 +180,10 @@ DecoderConfig DecoderConfig::with_defaults() const {
   if (c.moe.exist()) c.moe.inner = expert_inner();
   if (c.moe.exist() && c.moe.pattern.empty()) c.n_inner = c.moe.inner;  // nothing else has a width
   c.mixer_pattern = shortest(mixer_pattern, n_layer);
+  const DeltaSizes delta = delta_sizes();
+  c.delta_heads = static_cast<int>(delta.heads);
+  c.delta_key_heads = static_cast<int>(delta.key_heads);
+  c.delta_key_size = delta.key_size, c.delta_value_size = delta.value_size;
   c.forget_unused_mixers();
   c.window_pattern = shortest(window_pattern, n_layer);
   c.rope_pattern = shortest(rope_pattern, n_layer);
@@ -230,13 +240,34 @@ ScoreOptions DecoderConfig::scores_of(int block) const {
 }
 
 void DecoderConfig::forget_unused_mixers() {
-  if (mixer_pattern.find('C') != std::string::npos) return;
   const DecoderConfig plain;
-  mixer_pattern.clear(), conv_kernel = plain.conv_kernel, conv_bias = plain.conv_bias;
+  const bool convs = mixer_pattern.find('C') != std::string::npos, deltas = is_recurrent();
+  if (!convs) conv_bias = plain.conv_bias;
+  if (!deltas) {
+    delta_heads.reset(), delta_key_heads.reset();
+    delta_key_size.reset(), delta_value_size.reset();
+  }
+  if (!convs && !deltas) mixer_pattern.clear(), conv_kernel = plain.conv_kernel;
 }
 
 bool DecoderConfig::has_conv(int block) const {
   return !mixer_pattern.empty() && letter_of(mixer_pattern, block) == 'C';
+}
+
+bool DecoderConfig::has_delta(int block) const {
+  return !mixer_pattern.empty() && letter_of(mixer_pattern, block) == 'D';
+}
+
+bool DecoderConfig::is_recurrent() const {
+  bool some = false;
+  for (int i = 0; i < n_layer; ++i) some = some || has_delta(i);
+  return some;
+}
+
+DeltaSizes DecoderConfig::delta_sizes() const {
+  const int heads = delta_heads.value_or(n_head);
+  const std::int64_t size = delta_key_size.value_or(channels_per_head());
+  return {heads, delta_key_heads.value_or(heads), size, delta_value_size.value_or(size)};
 }
 
 bool DecoderConfig::has_experts(int block) const {
@@ -280,9 +311,13 @@ void DecoderConfig::validate() const {
   check(rope_pattern.find_first_not_of("RN") == std::string::npos,
         "rope_pattern '{}' must be a row of R, for blocks with rotary positions, and N",
         rope_pattern);
-  check(mixer_pattern.find_first_not_of("AC") == std::string::npos,
-        "mixer_pattern '{}' must be a row of C, for blocks with a convolution, and A",
+  check(mixer_pattern.find_first_not_of("ACD") == std::string::npos,
+        "mixer_pattern '{}' must be a row of C, for blocks with a convolution, D, for those with a "
+        "gated delta net, and A",
         mixer_pattern);
+  check(delta_sizes().heads % delta_sizes().key_heads == 0,
+        "delta_heads {} are not divisible by delta_key_heads {}", delta_sizes().heads,
+        delta_sizes().key_heads);
   check(mixer_pattern.find('C') == std::string::npos || n_embd % 2 == 0,
         "mixer_pattern with convolutions needs an even n_embd, not {}", n_embd);
   check(moe.pattern.find_first_not_of("ED") == std::string::npos,

@@ -36,6 +36,11 @@ inline constexpr std::array<std::string_view, 5> kRopeScalingNames = {"none", "l
                                                                       "yarn", "longrope"};
 inline std::span<const std::string_view> names_of(RopeScalingKind) { return kRopeScalingNames; }
 
+// The sizes of a gated delta net: see GatedDeltaNetConfig.
+struct DeltaSizes {
+  std::int64_t heads, key_heads, key_size, value_size;
+};
+
 // The parts of a Decoder, with nanoGPT's names. Without further choices it is GPT-2 (Radford et
 // al., "Language Models are Unsupervised Multitask Learners", 2019, section 2.3). With
 // Architecture::llama it is Llama (Touvron et al., "LLaMA: Open and Efficient Foundation Language
@@ -69,6 +74,7 @@ struct DecoderConfig {
   std::optional<std::int64_t> head_size = {};  // channels of a head [n_embd / n_head]
   bool qk_norm = false;                        // norms of each head's Q and K, before they turn
   bool qk_norm_whole = false;                  // over all heads together instead
+  bool attn_gate = false;                      // gates of what attention adds: MultiHeadAttention
   double attention_scale = 0;                  // of scores; 0 is 1/√head_size
   double attention_softcap = 0;                // of scores, see softcap() in ops.h; 0: none
   double logit_scale = 1;                      // logits are multiplied by it, before their cap
@@ -77,11 +83,16 @@ struct DecoderConfig {
   // Which blocks have the window, as a row of letters that is repeated over the blocks: S (short)
   // has it, L (long) sees all. Empty: all have it.
   std::string window_pattern = {};
-  // Which blocks have a gated short convolution in place of attention (ShortConv), as a row of
-  // letters that is repeated over the blocks: C has it, A has attention. Empty: none has it.
+  // Which blocks have something in place of attention, as a row of letters that is repeated over
+  // the blocks: C has a gated short convolution (ShortConv), D a gated delta net (GatedDeltaNet), A
+  // has attention. Empty: all have attention.
   std::string mixer_pattern = {};
-  std::int64_t conv_kernel = 3;  // positions that such a convolution sees
-  bool conv_bias = false;        // in all parts of it
+  std::int64_t conv_kernel = 3;  // positions that a convolution of either kind sees
+  bool conv_bias = false;        // in all parts of a ShortConv
+  // Of gated delta nets: see DeltaSizes.
+  std::optional<int> delta_heads = {}, delta_key_heads = {};  // [n_head], [delta_heads]
+  std::optional<std::int64_t> delta_key_size = {};            // [channels of a head]
+  std::optional<std::int64_t> delta_value_size = {};          // [delta_key_size]
   double norm_eps = 1e-5;
   // Embeddings of the last 2 … ngrams tokens are added to the token's; 1: none. See NgramEmbedding.
   int ngrams = 1;
@@ -139,9 +150,14 @@ struct DecoderConfig {
   DecoderConfig with_defaults() const;
   // True if a block has the window.
   bool slides(int block) const;
-  // True if a block has a convolution in place of attention.
+  // True if a block has a convolution, or a gated delta net, in place of attention. What is not in
+  // any of the blocks has no weights.
   bool has_conv(int block) const;
-  // Without a block that has a convolution, numbers that say how one is are as in a new config.
+  bool has_delta(int block) const;
+  bool is_recurrent() const;  // some block has a gated delta net
+  DeltaSizes delta_sizes() const;
+  // Without a block that has a convolution, or a gated delta net, options that say how one is are
+  // as in a new config.
   void forget_unused_mixers();
   // The options for the scores of a block's attention.
   ScoreOptions scores_of(int block) const;
@@ -206,6 +222,9 @@ struct DecoderConfig {
       {.least = 1, .most = 1 << 16, .newer = true});
     t("qk_norm", c.qk_norm, "norms of each head's queries and keys", {.newer = true});
     t("qk_norm_whole", c.qk_norm_whole, "these norms are over all heads together", {.newer = true});
+    t("attn_gate", c.attn_gate,
+      "multiply each head's output by the sigmoid of a gate, which the projection of queries makes",
+      {.newer = true});
     t("attention_scale", c.attention_scale,
       "multiply scores of queries and keys by X; 0 stands for 1 / sqrt(head size)",
       {.least = 0, .most = 1e6, .newer = true});
@@ -223,14 +242,24 @@ struct DecoderConfig {
       "[all]",
       {.newer = true});
     t("mixer_pattern", c.mixer_pattern,
-      "which blocks have a gated short convolution in place of attention, repeated over the "
-      "blocks: "
-      "CCA gives it to two of three [none]",
+      "which blocks have something in place of attention, repeated over the blocks: a gated short "
+      "convolution in two of three with CCA, a gated delta net in three of four with DDDA [none]",
       {.newer = true});
     t("conv_kernel", c.conv_kernel, "positions that a convolution sees, its own and those before",
       {.least = 1, .most = 64, .newer = true});
     t("conv_bias", c.conv_bias, "biases in the linear layers and the kernel of convolutions",
       {.newer = true});
+    t("delta_heads", c.delta_heads, "heads of values of gated delta nets [--n-head]",
+      {.least = 1, .most = 1 << 16, .newer = true});
+    t("delta_key_heads", c.delta_key_heads,
+      "their heads of queries and keys: each serves delta_heads / N heads of values "
+      "[--delta-heads]",
+      {.least = 1, .most = 1 << 16, .newer = true});
+    t("delta_key_size", c.delta_key_size,
+      "channels of such a head of queries and keys [--head-size]",
+      {.least = 1, .most = 1 << 16, .newer = true});
+    t("delta_value_size", c.delta_value_size, "channels of a head of values [--delta-key-size]",
+      {.least = 1, .most = 1 << 16, .newer = true});
     t("ngrams", c.ngrams,
       "add embeddings of the last 2 ... N tokens to that of the token, which cost memory and no "
       "time; 1: none",

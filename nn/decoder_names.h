@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "tapegrad/nn/decoder_config.h"
+#include "tapegrad/nn/layers/gated_delta_net.h"
 #include "tapegrad/nn/layers/short_conv.h"
 #include "tapegrad/nn/multi_head_attention.h"
 
@@ -15,12 +16,14 @@ struct DecoderNames {
   const char *tokens, *positions, *blocks, *last_norm, *head = "lm_head", *ngrams = "ngrams",
                                                        *embedding_norm = "embedding_norm";
   // In a block; empty where its config has no such norm.
-  const char *before_attention, *attention, *after_attention, *conv = "conv";
+  const char *before_attention, *attention, *after_attention, *conv = "conv",
+                                                              *delta = "linear_attn";
   const char *before_mlp, *mlp, *after_mlp;
   AttentionNames in_attention;
   FeedForwardNames in_mlp;
   ExpertNames in_experts;
   ShortConvNames in_conv = {};
+  GatedDeltaNetNames in_delta = {};
 };
 DecoderNames decoder_names(const DecoderConfig& config);
 

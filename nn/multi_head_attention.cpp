@@ -44,10 +44,11 @@ MultiHeadAttention::MultiHeadAttention(const Params& p, std::int64_t channels,
   config.head_size = c.head_size.value_or(channels / c.n_head);
   const std::int64_t D = *config.head_size, q = c.n_head * D, kv = *config.n_kv_head * D;
   if (c.separate_qkv) {
-    W_query = Linear(p / c.names.query, channels, q, c.qkv_bias);
+    W_query = Linear(p / c.names.query, channels, c.out_gate ? 2 * q : q, c.qkv_bias);
     W_key = Linear(p / c.names.key, channels, kv, c.qkv_bias);
     W_value = Linear(p / c.names.value, channels, kv, c.qkv_bias);
   } else {
+    check(!c.out_gate, "[attention] out_gate needs separate_qkv");
     c_attn = Linear(p / c.names.qkv, channels, q + 2 * kv, c.qkv_bias);
   }
   c_proj = Linear(p / c.names.out, q, channels, c.bias);
@@ -91,7 +92,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& p
     y = attention(turned(qkv, 2 * qkv.dim(2) / 3, places), config.n_head, options);
   } else {
     const QKV parts = project(x, places);
-    y = attention(parts.q, parts.k, parts.v, config.n_head, options);
+    y = parts.gated(attention(parts.q, parts.k, parts.v, config.n_head, options));
   }
   return maybe_dropout(c_proj(y), config.out_dropout, rng);
 }
@@ -105,6 +106,12 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, const Place
     const std::int64_t D = *config.head_size, q = config.n_head * D, kv = *config.n_kv_head * D;
     const std::vector<Tensor> split_parts = split(c_attn(x), {q, kv, kv}, 2);
     parts = {split_parts[0], split_parts[1], split_parts[2]};
+  }
+  if (config.out_gate) {
+    const std::int64_t B = x.dim(0), T = x.dim(1), D = *config.head_size, H = config.n_head;
+    const std::vector<Tensor> halves = split(reshape(parts.q, {B, T, H, 2 * D}), {D, D}, 3);
+    parts.q = reshape(halves[0], {B, T, H * D});
+    parts.gate = reshape(halves[1], {B, T, H * D});
   }
   if (config.qk_norm) {
     parts.q = norm_heads(q_norm, parts.q);
@@ -126,7 +133,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, CachedLayer caches) const
   check(config.causal, "[attention] only causal attention can go on after what it has seen");
   const QKV parts = project(x, {.firsts = caches.lengths(), .lengths = caches.most()});
   caches.append(parts.k, parts.v);
-  return c_proj(attention(parts.q, caches.cached(), config.n_head, config.scores));
+  return c_proj(parts.gated(attention(parts.q, caches.cached(), config.n_head, config.scores)));
 }
 
 Tensor MultiHeadAttention::moved_keys(const Tensor& keys, std::int64_t from, std::int64_t to,
@@ -139,9 +146,10 @@ Tensor MultiHeadAttention::moved_keys(const Tensor& keys, std::int64_t from, std
 }
 
 void MultiHeadAttention::check_crosses() const {
-  check(config.separate_qkv && !config.causal && !config.rope && !config.qk_norm,
-        "[attention] attention to another sequence needs separate_qkv, and neither causal, rope "
-        "nor qk_norm");
+  check(
+      config.separate_qkv && !config.causal && !config.rope && !config.qk_norm && !config.out_gate,
+      "[attention] attention to another sequence needs separate_qkv, and neither causal, rope, "
+      "qk_norm nor out_gate");
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, Rng* rng,

@@ -28,6 +28,7 @@ struct AttentionConfig {
   bool rope_reversed = false;   // see RopeOptions
   double query_scale_beta = 0;  // see DecoderConfig
   std::int64_t query_scale_positions = 8192;
+  bool out_gate = false;  // W_query also makes gates: see below
   bool causal = true;
   ScoreOptions scores = {};  // a window is for self-attention
   double dropout = 0;        // of the attention weights
@@ -44,13 +45,17 @@ struct CrossCache {
 // of queries of D channels attend to K heads of keys and values; H/K of them in a row share one
 // (Ainslie et al., "GQA", 2023).
 //
+// With out_gate, W_query makes 2·D channels of each head, a query and a gate, and what a head has
+// taken of the values is multiplied by the sigmoid of its gate (Qiu et al., "Gated Attention for
+// Large Language Models", 2025). It needs separate_qkv.
+//
 // `padding` is (B, keys), bool or u8, or undefined; no query sees keys where it is not 0: padding.
 // `document_starts` (B, T) i32, or undefined: documents that stand side by side in x, each with
 // positions of its own, and do not see each other (see ScoreOptions in ops.h).
 struct MultiHeadAttention {
   AttentionConfig config;          // with a value for n_kv_head and head_size
   Linear c_attn;                   // C → (H + 2K)·D, or absent:
-  Linear W_query, W_key, W_value;  // C → H·D, C → K·D each
+  Linear W_query, W_key, W_value;  // C → H·D, or 2·H·D with gates, C → K·D each
   Linear c_proj;                   // H·D → C
   Norm q_norm, k_norm;             // over D, or H·D and K·D; absent without qk_norm
   MultiHeadAttention() = default;
@@ -80,6 +85,8 @@ struct MultiHeadAttention {
  private:
   struct QKV {
     Tensor q, k, v;
+    Tensor gate = {};  // undefined without out_gate
+    Tensor gated(const Tensor& y) const { return gate.defined() ? y * sigmoid(gate) : y; }
   };
   // Where the positions of the B sequences begin: at `firsts`; without any, all at 0. How many
   // tokens they may come to have [T].

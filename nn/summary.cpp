@@ -67,7 +67,8 @@ double active_share(const DecoderConfig& c, const SummaryRow& row) {
 }
 
 bool are_alike(const DecoderConfig& c, int block, int other) {
-  return c.has_experts(block) == c.has_experts(other) && c.has_conv(block) == c.has_conv(other);
+  return c.has_experts(block) == c.has_experts(other) && c.has_conv(block) == c.has_conv(other) &&
+         c.has_delta(block) == c.has_delta(other);
 }
 
 // The kinds of blocks, without their rows.
@@ -88,12 +89,16 @@ std::vector<SummaryBlocks> kinds_of(const DecoderConfig& c) {
 
 // The names of a model's parts.
 struct Names {
-  std::string blocks, mixer, projection_end, mlp, embedding, positions, ngrams, head;
+  std::string blocks, mixer, projection_end, delta_end, mlp, embedding, positions, ngrams, head;
   explicit Names(const DecoderConfig& c) {
     const DecoderNames names = decoder_names(c);
     blocks = std::string(names.blocks) + ".";
-    mixer = fmt::format("{}0.{}", blocks, c.has_conv(0) ? names.conv : names.attention);
+    const char* const first = c.has_conv(0)    ? names.conv
+                              : c.has_delta(0) ? names.delta
+                                               : names.attention;
+    mixer = fmt::format("{}0.{}", blocks, first);
     projection_end = fmt::format(".{}.{}", names.attention, names.in_attention.out);
+    delta_end = fmt::format(".{}.{}", names.delta, names.in_delta.out);
     mlp = fmt::format("{}0.{}", blocks, names.mlp);
     embedding = names.tokens, positions = names.positions, head = names.head;
     ngrams = std::string(names.ngrams) + ".";
@@ -114,7 +119,7 @@ double keys_of_block(const DecoderConfig& c, int block, std::int64_t T) {
 SummaryRow attention_row(const DecoderConfig& c, const std::string& name, std::int64_t tokens) {
   double keys = 0, blocks = 0;
   for (int i = 0; i < c.n_layer; ++i) {
-    if (c.has_conv(i)) continue;
+    if (c.has_conv(i) || c.has_delta(i)) continue;
     keys += keys_of_block(c, i, tokens), ++blocks;
   }
   keys /= blocks;
@@ -126,6 +131,15 @@ SummaryRow attention_row(const DecoderConfig& c, const std::string& name, std::i
   if (c.window > 0) note += fmt::format(", window {}", c.window);
   if (!c.window_pattern.empty()) note += " of blocks " + c.window_pattern;
   return {name, {}, 4.0 * static_cast<double>(c.n_head * D) * keys, note};
+}
+
+// The state itself has no parameters. Of each head, it forgets, is read twice, and is corrected.
+SummaryRow delta_row(const DecoderConfig& c, const std::string& name) {
+  const DeltaSizes s = c.delta_sizes();
+  const double flops = 7.0 * static_cast<double>(s.heads * s.key_size * s.value_size);
+  std::string note = fmt::format("{} heads, states of {} x {}", s.heads, s.key_size, s.value_size);
+  if (s.key_heads != s.heads) note += fmt::format(", {} of queries and keys", s.key_heads);
+  return {name, {}, flops, note};
 }
 
 using Line = std::array<std::string, 5>;
@@ -198,6 +212,9 @@ Summary summary(const DecoderConfig& c, std::optional<std::int64_t> tokens) {
     if (in_block && row.name.ends_with(names.projection_end)) {
       rows.push_back(attention_row(c, row.name.substr(0, row.name.rfind('.')), s.tokens));
     }
+    if (in_block && row.name.ends_with(names.delta_end)) {
+      rows.push_back(delta_row(c, row.name.substr(0, row.name.rfind('.'))));
+    }
     rows.push_back(std::move(row));
   }
   if (c.tied) {
@@ -267,7 +284,10 @@ std::string Summary::str() const {
   }
   const std::string where = kinds.size() > 1 ? names.block(0) : "each block";
   text += fmt::format("\nin {} {} of the {}, {} of the feed-forward", where,
-                      grouped(mixer_parameters()), config.has_conv(0) ? "convolution" : "attention",
+                      grouped(mixer_parameters()),
+                      config.has_conv(0)    ? "convolution"
+                      : config.has_delta(0) ? "gated delta net"
+                                            : "attention",
                       grouped(feed_forward_parameters()));
   return text + fmt::format("\n{:.3g} GFLOPs per token of a forward pass over {} tokens\n",
                             flops() / 1e9, grouped(tokens));

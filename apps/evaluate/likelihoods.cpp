@@ -116,6 +116,7 @@ void LikelihoodScorer::read_shared(const std::vector<Token>& shared, std::int64_
   if (known == 0) kept_ = nn::KVCache(most, type_);
   kept_tokens_.clear();  // until all is read
   kept_.truncate(static_cast<std::int64_t>(known));
+  known = static_cast<std::size_t>(kept_.length());  // fewer, if a layer is recurrent
   if (known < shared.size()) {
     const std::vector<Token> fresh(shared.begin() + static_cast<std::ptrdiff_t>(known),
                                    shared.end());

@@ -6,6 +6,25 @@ namespace tapegrad {
 // One line per case, which clang-format would tear apart.
 // clang-format off
 
+namespace {
+
+// Without and with heads of values that share one of keys, and documents side by side. Keys are
+// short, and states forget, so that nothing grows.
+template <class Each>
+void add_delta_rules(const Each& each) {
+  const auto run = [](Inputs x, const Tensor& starts = {}) {
+    return gated_delta_rule(x[0], x[1] * 0.5, x[2], -softplus(x[3]), sigmoid(x[4]), starts);
+  };
+  const Tensor starts = Tensor::from(std::vector<std::int32_t>{0, 0, 2, 2, 0, 1, 1, 1}, {2, 4});
+  each("gated_delta_rule", {{2, 3, 1, 2}, {2, 3, 1, 2}, {2, 3, 1, 3}, {2, 3, 1}, {2, 3, 1}}, run);
+  each("gated_delta_rule", {{1, 3, 1, 2}, {1, 3, 1, 2}, {1, 3, 2, 1}, {1, 3, 2}, {1, 3, 2}}, run);
+  each("gated_delta_rule(documents)", {{2, 4, 1, 1}, {2, 4, 1, 1}, {2, 4, 1, 2}, {2, 4, 1}, {2, 4, 1}},
+       [=](Inputs x) { return run(x, starts); });
+  each("gated_delta_rule", {{1, 0, 1, 2}, {1, 0, 1, 2}, {1, 0, 1, 3}, {1, 0, 1}, {1, 0, 1}}, run);
+}
+
+}  // namespace
+
 void add_recurrent_cases(std::vector<OpCase>& cases) {
   using In = Inputs;
   const auto each = [&](const std::string& op, const std::vector<Shape>& shapes, std::function<Tensor(In)> run) {
@@ -31,6 +50,7 @@ void add_recurrent_cases(std::vector<OpCase>& cases) {
   each("rnn", {{2, 0, 3}, {0, 3}, {3, 3}, {3}}, run_rnn);
   each("rnn(relu)", {{3, 2, 3}, {2, 3}, {3, 3}, {3}}, run_relu);
   each("rnn(relu)", {{2, 0, 3}, {0, 3}, {3, 3}, {3}}, run_relu);
+  add_delta_rules(each);
 }
 
 // clang-format on

@@ -7,7 +7,8 @@
 //
 // x (T, B, G·H) is what the input adds to the G gates of each step: linear(input, weight_ih,
 // bias_ih) for all steps at once. weight_hh is (G·H, H), bias_hh (G·H) or undefined, h0 (B, H). The
-// order of the gates is PyTorch's. Error unless T > 0.
+// order of the gates is PyTorch's. Error unless T > 0. The gated delta rule stands apart: see
+// there.
 
 #include "tapegrad/autograd/ops.h"
 
@@ -38,5 +39,20 @@ enum class Nonlinearity { tanh, relu };
 // 1990).
 RecurrentSteps rnn(const Tensor& x, const Tensor& h0, const Tensor& weight_hh,
                    const Tensor& bias_hh = {}, Nonlinearity nonlinearity = Nonlinearity::tanh);
+
+// The gated delta rule, a linear attention whose state is a matrix that forgets and corrects itself
+// (Yang, Kautz & Hatamizadeh, "Gated Delta Networks", 2024, equation 10), as in Qwen3-Next. Of each
+// head, from a state S (A, C) of zeros, with q_t and k_t (A) and v_t (C):
+//   S ← exp(g_t)·S,  S ← S + k_t·(β_t·(v_t − k_tᵀ·S)),  y_t = q_tᵀ·S / √A.
+// q, k (B, T, K, A), v (B, T, H, C), g, beta (B, T, H) → (B, T, H, C). H/K heads of v in a row
+// share one of q and k. Meant for g ≤ 0, β in [0, 1], and k of length 1, otherwise a state may
+// grow. With document_starts (B, T) i32, of documents side by side (ScoreOptions), each document
+// begins with a state of zeros. Time and memory are linear in T, and the bits of a document are
+// those that it has alone.
+Tensor gated_delta_rule(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
+                        const Tensor& beta, const Tensor& document_starts = {});
+// The same, composed of ops of each position: slow, and the source of its second derivatives.
+Tensor gated_delta_rule_steps(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
+                              const Tensor& beta, const Tensor& document_starts = {});
 
 }  // namespace tapegrad

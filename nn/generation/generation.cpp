@@ -89,8 +89,14 @@ CacheType usual_cache(const Params& params) {
 std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
   const std::int64_t of_attention = 2 * bytes_of(type, c.kv_heads() * c.channels_per_head()),
                      of_conv = bytes_of(CacheType::f32, c.n_embd);
+  const DeltaSizes delta = c.delta_sizes();
+  const std::int64_t state = delta.heads * delta.key_size * delta.value_size,
+                     spacing = RecurrentStates::kSpacing,
+                     of_delta = bytes_of(CacheType::f32, (state + spacing - 1) / spacing);
   std::int64_t bytes = 0;
-  for (int i = 0; i < c.n_layer; ++i) bytes += c.has_conv(i) ? of_conv : of_attention;
+  for (int i = 0; i < c.n_layer; ++i) {
+    bytes += c.has_delta(i) ? of_delta : c.has_conv(i) ? of_conv : of_attention;
+  }
   return bytes;
 }
 
@@ -198,7 +204,7 @@ std::int64_t Generation::kept_positions() const {
 std::int64_t Generation::used_positions() const {
   std::set<const CachedPage*> counted;
   std::int64_t positions = kept_.positions(counted);
-  for (const auto& [id, s] : sequences_) positions += positions_of(s.cache.pages(), counted);
+  for (const auto& [id, s] : sequences_) positions += positions_of(s.cache, counted);
   return positions;
 }
 
@@ -227,7 +233,7 @@ void Generation::share(Id id, Sequence& s) {
   for (const auto& [other_id, other] : sequences_) {
     if (other_id == id || !may_share(other) || kind_of(s) != kind_of(other)) continue;
     const std::int64_t common =
-        std::min(common_beginning(wanted, other.text.tokens()), other.cache.length());
+        other.cache.reachable(common_beginning(wanted, other.text.tokens()));
     if (common > best.length) best = {&other.cache, common};
   }
   const std::int64_t before = s.cache.length();
@@ -266,7 +272,8 @@ bool Generation::waits(Id id, const Sequence& s) const {
   return std::any_of(sequences_.begin(), sequences_.lower_bound(id), [&](const auto& entry) {
     const Sequence& other = entry.second;
     if (other.text.end() || !may_share(other) || kind_of(s) != kind_of(other)) return false;
-    const std::int64_t common = common_beginning(wanted, other.text.tokens());
+    std::int64_t common = common_beginning(wanted, other.text.tokens());
+    if (model_.config.is_recurrent()) common -= common % RecurrentStates::kSpacing;
     return common >= s.cache.length() + kLeastShared && other.cache.length() < common;
   });
 }

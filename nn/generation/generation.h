@@ -52,8 +52,9 @@ std::uint64_t bytes_of(const std::vector<std::span<const std::byte>>& memory);
 // How keys and values are best stored where nobody says how: as f16 beside quantised weights that
 // are shorter than f32, which are rounded much more than that; otherwise as f32.
 CacheType usual_cache(const Params& params);
-// Bytes of keys and values that a cache has for each position, and of states of convolutions, which
-// are f32.
+// Bytes of keys and values that a cache has for each position, of states of convolutions, which are
+// f32, and of those of recurrent layers, in the mean over the positions between two places
+// (RecurrentStates).
 std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType type = CacheType::f32);
 
 // Generates many texts side by side. Between steps, sequences join and leave.

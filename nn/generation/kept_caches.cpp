@@ -17,6 +17,10 @@ std::int64_t positions_of(std::span<const std::shared_ptr<CachedPage>> pages,
   return positions;
 }
 
+std::int64_t positions_of(const KVCache& cache, std::set<const CachedPage*>& counted) {
+  return cache.pages().empty() ? cache.length() : positions_of(cache.pages(), counted);
+}
+
 void KeptCaches::keep(std::vector<std::int32_t> tokens, const Kind& kind, KVCache cache) {
   const Match longest = find(tokens, kind);
   const auto all = std::ssize(tokens);
@@ -32,7 +36,7 @@ KeptCaches::Match KeptCaches::find(std::span<const std::int32_t> tokens, const K
   auto best = kept_.end();
   for (auto at = kept_.begin(); at != kept_.end(); ++at) {
     if (at->kind != kind) continue;
-    const std::int64_t length = common_beginning(at->tokens, tokens);
+    const std::int64_t length = at->cache.reachable(common_beginning(at->tokens, tokens));
     if (length <= most) continue;
     most = length;
     best = at;
@@ -52,7 +56,7 @@ void KeptCaches::shrink(std::int64_t most) {
 
 std::int64_t KeptCaches::positions(std::set<const CachedPage*>& counted) const {
   std::int64_t sum = 0;
-  for (const Kept& kept : kept_) sum += positions_of(kept.cache.pages(), counted);
+  for (const Kept& kept : kept_) sum += positions_of(kept.cache, counted);
   return sum;
 }
 

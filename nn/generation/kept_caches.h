@@ -17,6 +17,9 @@ std::int64_t common_beginning(std::span<const std::int32_t> a, std::span<const s
 std::int64_t positions_of(std::span<const std::shared_ptr<CachedPage>> pages,
                           std::set<const CachedPage*>& counted);
 
+// The same of a cache; of one without pages, whose layers are all recurrent, its length.
+std::int64_t positions_of(const KVCache& cache, std::set<const CachedPage*>& counted);
+
 // The caches that texts have left, for those that begin as they did.
 class KeptCaches {
  public:
@@ -30,8 +33,8 @@ class KeptCaches {
   // Keeps a cache of these tokens, and forgets those of which it has all. Does nothing if a kept
   // one has all of it. Caches of different kinds have nothing to do with each other.
   void keep(std::vector<std::int32_t> tokens, const Kind& kind, KVCache cache);
-  // The cache of this kind whose tokens begin with the most of these, and how many that are;
-  // null if none does.
+  // The cache of this kind that can be cut to the most of these tokens, from the first on, and how
+  // many that are; null if none can.
   struct Match {
     const KVCache* cache = nullptr;
     std::int64_t length = 0;

@@ -109,26 +109,46 @@ KeysAndValues KeysAndValues::first(std::int64_t length, std::int64_t most) const
 
 KVCache KVCache::first(std::int64_t length, std::int64_t most) const {
   KVCache copy(most, type_);
-  for (const KeysAndValues& layer : layers_) copy.layers_.push_back(layer.first(length, most));
+  const std::int64_t left = reachable(length);
+  for (const Layer& layer : layers_) {
+    copy.layers_.push_back({layer.pages.first(left, most), layer.recurrent});
+  }
   copy.tokens_ = tokens_;
-  copy.truncate(length);
+  copy.truncate(left);
   return copy;
 }
 
 std::span<const std::shared_ptr<CachedPage>> KVCache::pages() const {
-  if (layers_.empty()) return {};
-  return layers_.front().pages();
+  for (const Layer& layer : layers_) {
+    if (!layer.pages.pages().empty()) return layer.pages.pages();
+  }
+  return {};
+}
+
+std::int64_t KVCache::reachable(std::int64_t length) const {
+  for (const Layer& layer : layers_) {
+    if (layer.recurrent.length() > 0) length = layer.recurrent.reachable(length);
+  }
+  return std::min(length, this->length());
 }
 
 void KVCache::truncate(std::int64_t length) {
-  for (KeysAndValues& layer : layers_) layer.truncate(length);
-  tokens_.resize(std::min(tokens_.size(), static_cast<std::size_t>(length)));
+  const std::int64_t left = reachable(length);
+  for (Layer& layer : layers_) {
+    layer.pages.truncate(left);
+    layer.recurrent.truncate(left);
+  }
+  tokens_.resize(std::min(tokens_.size(), static_cast<std::size_t>(left)));
 }
 
 void KVCache::drop(std::int64_t begin, std::int64_t end, const MovedKeys& moved) {
   check(0 <= begin && begin <= end && end <= length(),
         "[kv_cache] {} positions have none from {} to {}", length(), begin, end);
-  for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i].drop(begin, end, i, moved);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    check(layers_[i].recurrent.length() == 0,
+          "[kv_cache] nothing can be dropped of the state of recurrent layer {}", i);
+    layers_[i].pages.drop(begin, end, i, moved);
+  }
   if (!tokens_.empty()) tokens_.erase(tokens_.begin() + begin, tokens_.begin() + end);
 }
 
@@ -142,7 +162,7 @@ CachedLayer::CachedLayer(std::span<KVCache* const> caches, std::size_t layer)
 std::vector<std::int64_t> CachedLayer::lengths() const {
   std::vector<std::int64_t> lengths;
   for_rows(caches_, [&](std::size_t i, std::int64_t before) {
-    lengths.push_back(of(*caches_[i]).length() + before);
+    lengths.push_back(caches_[i]->layers_[layer_].length() + before);
   });
   return lengths;
 }
@@ -232,6 +252,21 @@ Tensor CachedLayer::latest_states(std::int64_t count) const {
     }
   });
   return concat({keys, values}, 2);
+}
+
+std::vector<RecurrentRun> CachedLayer::recurrent_runs(std::int64_t B, std::int64_t T) const {
+  check(B == std::ssize(caches_), "[kv_cache] {} rows are not those of {} sequences", B,
+        caches_.size());
+  std::vector<RecurrentRun> runs;
+  for_rows(caches_, [&](std::size_t i, std::int64_t before) {
+    if (before > 0) {
+      runs.back().count += T;
+      runs.back().tentative = true;
+    } else {
+      runs.push_back({&caches_[i]->layers_[layer_].recurrent, static_cast<std::int64_t>(i) * T, T});
+    }
+  });
+  return runs;
 }
 
 std::vector<std::int64_t> lengths_of(std::span<KVCache* const> caches) {

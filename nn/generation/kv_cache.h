@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/cached_attention.h"
+#include "tapegrad/nn/generation/recurrent_states.h"
 
 namespace tapegrad::nn {
 
@@ -52,8 +53,9 @@ class KeysAndValues {
 };
 
 // The memory that a model has of one sequence, so that the positions that follow need not compute
-// it again: keys and values of each layer, or states of a convolution, and the tokens where a model
-// looks at the last ones (NgramEmbedding). It is written in place, which no tape may record.
+// it again: keys and values of each layer, states of a convolution, or those of a recurrent layer,
+// and the tokens where a model looks at the last ones (NgramEmbedding). It is written in place,
+// which no tape may record.
 class KVCache {
  public:
   KVCache() = default;
@@ -67,29 +69,45 @@ class KVCache {
   KVCache& operator=(KVCache&&) = default;
 
   std::int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
+  // The most positions, at most `length`, that first() and truncate() can leave: fewer than
+  // `length` where a layer is recurrent (RecurrentStates), and cannot go on from between two
+  // places.
+  std::int64_t reachable(std::int64_t length) const;
   std::int64_t most() const { return most_; }
   void clear() { layers_.clear(), tokens_.clear(); }
   // Those of append_tokens(), one for each position, or none.
   std::span<const std::int32_t> tokens() const { return tokens_; }
-  // Forgets all but the first `length` positions, if there are more.
+  // Forgets all but the first reachable(length) positions, if there are more.
   void truncate(std::int64_t length);
   // Forgets positions [begin, end). Those behind them move there, with the keys that `moved` gives.
-  // Error if there are no such positions.
+  // Error if there are no such positions, or if a layer is recurrent.
   void drop(std::int64_t begin, std::int64_t end, const MovedKeys& moved);
-  // The first `length` positions, or all if there are fewer, with room for `most`: see
+  // The first reachable(length) positions, or all if there are fewer, with room for `most`: see
   // KeysAndValues. The copy and this one go on independently.
   KVCache first(std::int64_t length, std::int64_t most) const;
   KVCache clone() const { return first(length(), most_); }
-  // The pages of the first layer: the other layers have as many.
+  // The pages of the first layer that has some: the others that do have as many.
   std::span<const std::shared_ptr<CachedPage>> pages() const;
 
  private:
   friend class CachedLayer;
   friend void append_tokens(std::span<KVCache* const> caches, const Tensor& ids);
-  std::vector<KeysAndValues> layers_;
+  struct Layer {  // one of these two has positions
+    KeysAndValues pages;
+    RecurrentStates recurrent;
+    std::int64_t length() const { return std::max(pages.length(), recurrent.length()); }
+  };
+  std::vector<Layer> layers_;
   std::vector<std::int32_t> tokens_;
   std::int64_t most_ = INT64_MAX;
   CacheType type_ = CacheType::f32;
+};
+
+// Rows of one sequence that follow each other, and what its layer has of the positions before them.
+struct RecurrentRun {
+  RecurrentStates* states;
+  std::int64_t row, count;
+  bool tentative = false;  // some may be taken back
 };
 
 // One layer of the caches of several sequences, each of a length of its own: what attention of
@@ -113,9 +131,12 @@ class CachedLayer {
   // The last `count` states (B, count, C) that each row sees, after append_states(); 0 where there
   // are fewer.
   Tensor latest_states(std::int64_t count) const;
+  // For a recurrent layer: the sequences of B·T rows, which are T positions of each of B. Error if
+  // there are not B.
+  std::vector<RecurrentRun> recurrent_runs(std::int64_t B, std::int64_t T) const;
 
  private:
-  KeysAndValues& of(KVCache& cache) const { return cache.layers_[layer_]; }
+  KeysAndValues& of(KVCache& cache) const { return cache.layers_[layer_].pages; }
   void append_as(const Tensor& keys, const Tensor& values, std::optional<CacheType> type);
   // T = 1, of different caches.
   void append_newest(const Tensor& keys, const Tensor& values, std::optional<CacheType> type);

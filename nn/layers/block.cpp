@@ -24,6 +24,7 @@ AttentionConfig attention_config(const DecoderConfig& c, int block) {
                     .rope_reversed = c.rope_reversed,
                     .query_scale_beta = c.query_scale_beta,
                     .query_scale_positions = c.rope_original_positions,
+                    .out_gate = c.attn_gate,
                     .scores = c.scores_of(block),
                     .dropout = c.dropout,
                     .out_dropout = c.attn_out_dropout ? c.dropout : 0,
@@ -43,9 +44,9 @@ FeedForwardConfig feed_forward_config(const DecoderConfig& c, std::int64_t width
           .names = decoder_names(c).in_mlp};
 }
 
-// What mixes the positions of a block, of which one of these two is: the other one is absent.
+// What mixes the positions of a block, of which one of these three is: the others are absent.
 MultiHeadAttention make_attention(const Params& p, const DecoderConfig& c, int block) {
-  if (c.has_conv(block)) return {};
+  if (c.has_conv(block) || c.has_delta(block)) return {};
   return {p / decoder_names(c).attention, c.n_embd, attention_config(c, block)};
 }
 ShortConv make_conv(const Params& p, const DecoderConfig& c, int block) {
@@ -57,6 +58,21 @@ ShortConv make_conv(const Params& p, const DecoderConfig& c, int block) {
            .bias = c.conv_bias,
            .dropout = c.attn_out_dropout ? c.dropout : 0,
            .names = names.in_conv}};
+}
+GatedDeltaNet make_delta(const Params& p, const DecoderConfig& c, int block) {
+  if (!c.has_delta(block)) return {};
+  const DecoderNames names = decoder_names(c);
+  const DeltaSizes sizes = c.delta_sizes();
+  return {p / names.delta,
+          c.n_embd,
+          {.heads = sizes.heads,
+           .key_heads = sizes.key_heads,
+           .key_size = sizes.key_size,
+           .value_size = sizes.value_size,
+           .kernel = c.conv_kernel,
+           .norm_eps = c.norm_eps,
+           .dropout = c.attn_out_dropout ? c.dropout : 0,
+           .names = names.in_delta}};
 }
 
 // The feed-forward of a block, of which one of these two is: the other one is absent.
@@ -83,6 +99,7 @@ Block::Block(const Params& p, const DecoderConfig& c, int index)
       ln_1(make_norm(p, decoder_names(c).before_attention, c, norms_before(c))),
       attn(make_attention(p, c, index)),
       conv(make_conv(p, c, index)),
+      delta(make_delta(p, c, index)),
       ln_1_after(make_norm(p, decoder_names(c).after_attention, c, norms_after(c))),
       ln_2(make_norm(p, decoder_names(c).before_mlp, c, norms_before(c))),
       mlp(make_dense(p, c, index)),
@@ -102,17 +119,22 @@ Tensor Block::sublayers(const Tensor& x, const Mix& mix, Rng* rng, RouterLosses*
 Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_starts,
                          RouterLosses* routers) const {
   const auto mix = [&](const Tensor& normed) {
-    return conv.exists() ? conv(normed, rng, document_starts)
-                         : attn(normed, rng, {}, document_starts);
+    if (conv.exists()) return conv(normed, rng, document_starts);
+    if (delta.exists()) return delta(normed, rng, document_starts);
+    return attn(normed, rng, {}, document_starts);
   };
   return sublayers(x, mix, rng, routers);
 }
 
+Tensor Block::cached_mixer(const Tensor& normed, CachedLayer caches) const {
+  if (conv.exists()) return conv(normed, caches);
+  if (delta.exists()) return delta(normed, caches);
+  return attn(normed, caches);
+}
+
 Tensor Block::operator()(const Tensor& x, CachedLayer caches) const {
-  const auto mix = [&](const Tensor& normed) {
-    return conv.exists() ? conv(normed, caches) : attn(normed, caches);
-  };
-  return sublayers(x, mix, nullptr);
+  return sublayers(
+      x, [&](const Tensor& normed) { return cached_mixer(normed, caches); }, nullptr);
 }
 
 Tensor Block::entry(const Tensor& x, const Tensor& x0) const {
@@ -120,7 +142,8 @@ Tensor Block::entry(const Tensor& x, const Tensor& x0) const {
 }
 
 Tensor Block::attention_weights(const Tensor& x) const {
-  check(attn.exists(), "[attention_weights] the block has a convolution in place of attention");
+  check(attn.exists(), "[attention_weights] the block has a {} in place of attention",
+        conv.exists() ? "convolution" : "gated delta net");
   return attn.weights(maybe_norm(ln_1, x));
 }
 

@@ -40,6 +40,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"nn/losses", {"base*", "autograd*", "nn*"}},
     {"optim", {"base*", "comm", "autograd*", "optim*"}},
     {"optim/optimizers", {"base*", "comm", "autograd*", "optim*"}},
+    {"optim/processes", {"base*", "comm", "autograd*", "optim*"}},
     {"optim/lbfgs", {"base*", "autograd*", "optim/lbfgs"}},
     {"data/tokenize", {"base*", "data/tokenize*"}},
     {"data/tokenize/bpe", {"base*", "data/tokenize*"}},

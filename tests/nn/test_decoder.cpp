@@ -76,6 +76,19 @@ const std::vector<Part>& parts() {
        }},
       {"a convolution of more positions than there are, and a window",
        [](Config& c) { c.mixer_pattern = "CA", c.conv_kernel = 9, c.window = 2; }},
+      {"gated delta nets", [](Config& c) { c.mixer_pattern = "D"; }},
+      {"a gated delta net and attention, heads of values that share queries and keys",
+       [](Config& c) {
+         c.mixer_pattern = "DA", c.conv_kernel = 4, c.delta_heads = 4, c.delta_key_heads = 2;
+         c.delta_key_size = 3, c.delta_value_size = 5;
+       }},
+      {"a convolution and a gated delta net of one position",
+       [](Config& c) { c.mixer_pattern = "CD", c.conv_kernel = 1; }},
+      {"gates of attention",
+       [](Config& c) {
+         c.separate_qkv = c.attn_gate = c.qk_norm = true, c.head_size = 6, c.n_kv_head = 1;
+         c.positions = nn::Positions::rotary, c.rope_channels = 2;
+       }},
       {"residual scalars", [](Config& c) { c.residual_scalars = true; }},
       {"embeddings of pairs", [](Config& c) { c.ngrams = 2; }},
       {"embeddings of triples that share rows",
@@ -260,6 +273,7 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     CHECK(differs([](Config& c) { c.norm_place = nn::NormPlace::both; }));
     CHECK(differs([](Config& c) { c.embedding_scale = 2; }));
     CHECK(differs([](Config& c) { c.qk_norm = true; }));
+    CHECK(differs([](Config& c) { c.separate_qkv = c.attn_gate = true; }));
     CHECK(differs([](Config& c) { c.norm = nn::NormKind::rms_plus; }));
     CHECK(differs([](Config& c) { c.window = 5; }));
     CHECK(differs([](Config& c) { c.attention_softcap = 2; }));

@@ -227,6 +227,15 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
       llama, [](C& c) { c.mixer_pattern = "CA", c.n_embd = 9, c.n_head = 1, c.n_kv_head = 1; },
       "mixer_pattern with convolutions needs an even n_embd, not 9");
   refused(
+      llama, [](C& c) { c.mixer_pattern = "DA", c.delta_heads = 4, c.delta_key_heads = 3; },
+      "delta_heads 4 are not divisible by delta_key_heads 3");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "CA", c.delta_key_size = 4; },
+      "delta_key_size needs mixer_pattern with a D");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "DA", c.conv_bias = true; },
+      "conv_bias needs mixer_pattern with a C");
+  refused(
       llama, [](C& c) { c.conv_kernel = 4; }, "conv_kernel needs mixer_pattern");
   refused(
       llama, [](C& c) { c.conv_bias = true; }, "conv_bias needs mixer_pattern");
@@ -234,6 +243,8 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
       llama, [](C& c) { c.mixer_pattern = "C", c.conv_kernel = 0; }, "conv_kernel");
   refused(
       llama, [](C& c) { c.qk_norm_whole = true; }, "qk_norm_whole needs qk_norm");
+  refused(
+      gpt2, [](C& c) { c.attn_gate = true; }, "attn_gate needs separate_qkv");
   refused(
       llama, [](C& c) { c.attention_softcap = -1; }, "attention_softcap");
 }

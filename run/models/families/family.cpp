@@ -87,7 +87,10 @@ bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
 bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours) {
   const nn::DecoderNames names = nn::decoder_names(config);
   const auto has = [&](std::string_view part) { return ours.find(part) != std::string_view::npos; };
-  if (has(fmt::format(".{}.", config.has_conv(block) ? names.attention : names.conv))) return false;
+  const bool conv = config.has_conv(block), delta = config.has_delta(block);
+  if (has(fmt::format(".{}.", names.attention)) && (conv || delta)) return false;
+  if (has(fmt::format(".{}.", names.conv)) && !conv) return false;
+  if (has(fmt::format(".{}.", names.delta)) && !delta) return false;
   const std::string mlp = fmt::format(".{}.", names.mlp);
   if (!has(mlp)) return true;
   const bool of_experts = has(fmt::format("{}{}.", mlp, names.in_experts.router)) ||

@@ -10,6 +10,7 @@
 
 #include "tapegrad/autograd/cached_attention.h"
 #include "tapegrad/autograd/derivatives.h"
+#include "tapegrad/autograd/gated_delta_states.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/autograd/ops/expert_ops.h"
 #include "tapegrad/autograd/ops/head_ops.h"
@@ -212,6 +213,8 @@ inline void add_of_sequences(Calls& calls) {
     return attention(q, std::array{CachedKeys{pages, 3}}, 2);
   };
   const auto packed = [](const StoredTensor& from) { return QuantizedMatrix(from, stored_type("f32")).dequantized(); };
+  const std::vector<std::string> delta_names = {"q", "k", "v", "g", "beta"};
+  const std::vector<Shape> delta_shapes = {{1, 2, 1, 3}, {1, 2, 1, 3}, {1, 2, 1, 2}, {1, 2, 1}, {1, 2, 1}};
   const Calls lines = {
       {"attention", {"qkv"}, {{1, 3, 12}}, [](In x) { return attention(x[0], 2); }},
       {"attention", {"q", "k", "v", "ScoreOptions.attn_mask"}, {sequence, sequence, sequence, {3, 3}},
@@ -226,6 +229,11 @@ inline void add_of_sequences(Calls& calls) {
       {"QuantizedMatrix", {"from"}, {square}, [=](In x) { return packed(StoredTensor(x[0], "from").first_rows(2)); }, {"from"}},
       {"QuantizedMatrix", {"from"}, {square},
        [=](In x) { return packed(StoredTensor(x[0], "from").rows(4, [](std::int64_t row) { return 3 - row; })); }, {"from"}},
+      {"gated_delta_rule", delta_names, delta_shapes, [](In x) { return gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); }},
+      {"gated_delta_rule_steps", delta_names, delta_shapes,
+       [](In x) { return gated_delta_rule_steps(x[0], x[1], x[2], x[3], x[4]); }},
+      {"gated_delta_rule_pieces", delta_names, {{2, 1, 3}, {2, 1, 3}, {2, 1, 2}, {2, 1}, {2, 1}},
+       [](In x) { return gated_delta_rule_pieces(x[0], x[1], x[2], x[3], x[4], {}); }, delta_names},
       {"lstm", {"x", "h0", "c0", "weight_hh", "bias_hh"}, {{3, 1, 16}, state, state, {16, 4}, {16}},
        [](In x) { return lstm(x[0], x[1], x[2], x[3], x[4]).y; }},
       {"gru", {"x", "h0", "weight_hh", "bias_hh"}, {{3, 1, 12}, state, {12, 4}, {12}},

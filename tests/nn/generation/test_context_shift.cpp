@@ -131,7 +131,7 @@ TEST_CASE("a shifted text does not depend on threads, on others, and on lookup",
   const auto positions = GENERATE(nn::Positions::rotary, nn::Positions::learned);
   nn::DecoderConfig config = config_of(positions, 3);
   config.ngrams = 3;
-  if (positions == nn::Positions::rotary) config.mixer_pattern = "ACA";
+  config.mixer_pattern = positions == nn::Positions::rotary ? "ACA" : "ADA";
   Model model(config);
   const Tokens prompt = model.text(7);
   const auto alone = shifted(model.gpt, prompt, 150);

@@ -22,7 +22,7 @@ nn::DecoderConfig config_of(bool rope) {
   config.n_embd = 60;  // no multiple of a register's width
   config.n_head = 3;
   if (rope) config.positions = nn::Positions::rotary, config.ngrams = 3;
-  if (rope) config.n_layer = 3, config.mixer_pattern = "CAC";
+  if (rope) config.n_layer = 3, config.mixer_pattern = "CAD";
   return config;
 }
 

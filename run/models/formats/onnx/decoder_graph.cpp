@@ -190,7 +190,8 @@ void DecoderGraph::head(const OnnxValue& state) {
 void check_onnx_config(const nn::DecoderConfig& config) {
   check(!config.with_defaults().moe.exist(), "ONNX export does not know mixtures of experts");
   check(config.with_defaults().mixer_pattern.empty(),
-        "ONNX export does not know convolutions in place of attention (mixer_pattern)");
+        "ONNX export does not know what stands in place of attention (mixer_pattern)");
+  check(!config.attn_gate, "ONNX export does not know gates of attention (attn_gate)");
   check(config.ngrams == 1,
         "ONNX export does not know ngrams {}: the graph would need the tokens before its input",
         config.ngrams);

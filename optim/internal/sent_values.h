@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tapegrad/optim/comm_dtype.h"
+
+namespace tapegrad::optim {
+
+// Floats as they travel between processes.
+
+// Bytes of n of them.
+inline std::int64_t bytes_sent(CommDType sent, std::int64_t n) {
+  return n * (sent == CommDType::bf16 ? 2 : 4);
+}
+// Both by all threads. `to` and `from` have bytes_sent(sent, n) bytes.
+void pack(CommDType sent, const float* from, std::uint8_t* to, std::int64_t n);
+void unpack(CommDType sent, const std::uint8_t* from, float* to, std::int64_t n);
+
+}  // namespace tapegrad::optim
