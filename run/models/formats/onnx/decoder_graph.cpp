@@ -191,6 +191,9 @@ void check_onnx_config(const nn::DecoderConfig& config) {
   check(!config.with_defaults().moe.exist(), "ONNX export does not know mixtures of experts");
   check(config.with_defaults().mixer_pattern.empty(),
         "ONNX export does not know convolutions in place of attention (mixer_pattern)");
+  check(!config.attention_sinks, "ONNX export does not know attention_sinks");
+  check(config.activation_kind() != nn::Activation::clamped_swiglu,
+        "ONNX export does not know activation clamped-swiglu");
   check(config.ngrams == 1,
         "ONNX export does not know ngrams {}: the graph would need the tokens before its input",
         config.ngrams);
