@@ -89,7 +89,7 @@ const std::map<std::string, Names> kWithoutGradients = {
      {"Linear", "with_adapters", "outputs_of", "activate", "activate_gated", "maybe_dropout"}},
     {"nn/multi_head_attention.h",
      {"weights", "scores", "moved_keys", "cache_keys_values", "cross_attend", "gated", "project",
-       "turned"}},
+      "turned"}},
     {"nn/layers/ngram_embedding.h", {"rows_for"}},
     {"nn/transformer.h",
      {"step", "sublayers", "embed", "encode", "hidden", "loss", "likeliest", "last_logits"}},
