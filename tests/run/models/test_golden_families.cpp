@@ -1,12 +1,15 @@
 // Families that have parts of their own, beside what transformers computes: in Hugging Face's
 // layout and in GGUF, both ways.
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/nn/generation/generation.h"
+#include "tapegrad/run/models/families/internal/family.h"
 #include "tapegrad/run/models/formats/export.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_names.h"
 #include "tapegrad/tests/run/models/gguf_support.h"
 #include "tapegrad/tests/run/models/hf_golden.h"
 
@@ -84,6 +87,10 @@ run::TextModel changed(const GoldenFamily& golden,
   run::OpenedModel opened = run::open_model(golden.path());
   change(opened.config);
   return run::load(std::move(opened));
+}
+
+const run::Family& model_family(std::string_view name) {
+  return *std::ranges::find(run::families(), name, &run::Family::name);
 }
 
 void export_to(const std::string& format, const run::TextModel& model, const fs::path& out,
@@ -207,6 +214,37 @@ TEST_CASE("an LFM2 in GGUF has heads of keys in blocks with attention alone", "[
   CHECK_THAT(edited.complaint(), ContainsSubstring("conv_kernel to be 2 or more, not 1"));
   edited.keys["lfm2.shortconv.l_cache"] = std::int64_t{4};
   CHECK_THAT(edited.complaint(), ContainsSubstring("layers.0.conv.conv.weight"));
+}
+
+TEST_CASE("projections of a Qwen3-Next's gated delta nets are rows of one matrix", "[families]") {
+  const GoldenFamily golden("qwen3_next");
+  const run::TextModel model = golden.load();
+  CHECK(model.gpt.config.with_defaults().mixer_pattern == "DDDA");
+  CHECK(model.gpt.h[0].delta.in_proj_z.weight.shape() == Shape{24, 16});
+  export_to("hf", model, golden.folder / "hf", "bf16");
+  const auto written = load_safetensors((golden.folder / "hf/model.safetensors").string()).tensors,
+             theirs = load_safetensors((golden.folder / "model.safetensors").string()).tensors;
+  CHECK(written.size() == theirs.size());
+  for (const std::string name : {"in_proj_qkvz", "in_proj_ba"}) {
+    const std::string whole = "model.layers.1.linear_attn." + name + ".weight";
+    CHECK(same_bits(written.at(whole), theirs.at(whole)));
+  }
+  const auto refused = [](const std::string& key, const json& value, const std::string& why) {
+    const GoldenFamily own("qwen3_next");
+    own.configure(key, value);
+    CHECK_THROWS_WITH(own.load(), ContainsSubstring(why));
+  };
+  refused("linear_value_head_dim", 5, "must be a matrix of 60 rows, not (68, 16)");
+  refused("linear_num_key_heads", 3, "delta_heads 4 are not divisible by delta_key_heads 3");
+  refused("layer_types", json::array({"conv", "full_attention", "conv", "conv"}),
+          "layer_types: 'conv' is not supported, only linear_attention and full_attention");
+  const GoldenFamily interval("qwen3_next");
+  interval.configure("layer_types", nullptr);
+  CHECK(interval.load().gpt.config.mixer_pattern == "DDDA");
+  // Adapters of a part of a matrix are not written.
+  CHECK_THROWS_WITH(
+      run::hf_name(model_family("qwen3_next").hf, "layers.0.linear_attn.in_proj_z.weight"),
+      ContainsSubstring("is a part of layers.#.linear_attn.in_proj_qkvz.weight in files of"));
 }
 
 TEST_CASE("an LFM2-MoE is a number of dense blocks, and others with a bias that chooses",
