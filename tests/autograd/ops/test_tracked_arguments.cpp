@@ -65,7 +65,8 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"autograd/quantized/quantized_matrix.h", {"fill"}},  // after QuantizedMatrix has checked it
     {"arrays/array_loader.h", {"rows_of"}},
     {"arrays/npy.h", {"save_npy", "save_npz"}},
-    {"run/folder/run_checkpoint.h", {"check_finite_tensors"}},
+    {"run/folder/run_checkpoint.h", {"check_finite_tensors", "check_finite_weights"}},
+    {"run/folder/kept_models.h", {"keep_model"}},
     // Generation, which runs in a TapePause, and refuses a tape in CachedPage::store.
     {"nn/generation/beam.h", {"translate", "DecoderState", "step"}},
     {"nn/generation/generation.h", {"score_prompt", "prefill_apart", "read_together"}},
@@ -102,7 +103,7 @@ const std::map<std::string, Names> kWithoutGradients = {
      {"grad_norm", "square_sums", "measure_clipping", "clip_grad_norm", "clip_grad_value"}},
     {"optim/ema.h", {"EMA"}},
     {"optim/parameter_groups.h", {"make_groups", "bytes_kept", "units_of"}},
-    {"optim/gradient_sync.h", {"make_gradient_sync"}},
+    {"optim/gradient_sync.h", {"make_gradient_sync", "agreed"}},
     {"optim/lbfgs/lbfgs.h", {"LBFGS", "inner", "learn", "place", "set_direction"}},
     {"optim/optimizer_state.h", {"OptimizerState"}},
     {"optim/optimizers/adagrad.h", {"Adagrad"}},
