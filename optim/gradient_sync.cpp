@@ -60,6 +60,7 @@ std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const std::optional<LocalSteps>& local) {
   if (processes != nullptr && processes->alone()) processes = nullptr;
   if (local) return make_local_steps(parameters, groups, *local, processes, sent);
+  check(sent != CommDType::int8, "int8 is for differences of weights, which local steps make");
   if (processes == nullptr) return std::make_unique<OwnUpdates>(parameters, groups);
   return std::make_unique<SharedGradientSync>(parameters, groups, *processes, sent);
 }

@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "tapegrad/autograd/gated_delta_states.h"
 #include "tapegrad/autograd/kernels/elementwise.h"

@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "tapegrad/autograd/kernels/internal/delta_chunk.h"
 #include "tapegrad/autograd/ops/internal/attention_checks.h"

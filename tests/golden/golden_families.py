@@ -16,7 +16,7 @@ from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM,
                           GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
                           Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
-                          Phi3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
+                          Phi3ForCausalLM, Qwen3_5ForCausalLM, Qwen3_5TextConfig, Qwen3MoeConfig, Qwen3MoeForCausalLM, Qwen3NextConfig, Qwen3NextForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
                           StableLmForCausalLM)
 
 from golden_hf import VOCABULARY, fine_tuning
@@ -29,6 +29,7 @@ YARN = {"rope_type": "yarn", "rope_theta": 5.0, "factor": 2.5, "original_max_pos
 # Beyond the original positions, where transformers changes the angles, and computes all anew.
 LONGROPE = {"rope_type": "longrope", "rope_theta": 50.0, "factor": 1.5, "attention_factor": 0.875, "original_max_position_embeddings": 3, "short_factor": [1.0, 1.25, 1.5],
             "long_factor": [1.5, 3.0, 4.5]}
+DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 5, "linear_value_head_dim": 6}
 KINDS = ["sliding_attention", "full_attention"]
 MODELS = {
     "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
@@ -82,6 +83,11 @@ MODELS = {
     "lfm2_moe": lambda: Lfm2MoeForCausalLM(Lfm2MoeConfig(
         **SHAPE | {"num_hidden_layers": 3}, layer_types=["conv", "full_attention", "conv"], num_dense_layers=1, num_experts=5,
         num_experts_per_tok=2, moe_intermediate_size=10, routed_scaling_factor=1.5)),
+    "qwen3_5_text": lambda: Qwen3_5ForCausalLM(Qwen3_5TextConfig(
+        **SHAPE | {"num_hidden_layers": 3}, head_dim=8, layer_types=["linear_attention", "full_attention", "linear_attention"], **DELTA)),
+    "qwen3_next": lambda: Qwen3NextForCausalLM(Qwen3NextConfig(
+        **SHAPE | {"num_hidden_layers": 4, "tie_word_embeddings": False}, head_dim=8, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
+        moe_intermediate_size=10, shared_expert_intermediate_size=12, mlp_only_layers=[2], **DELTA)),
     "granite_yarn": lambda: GraniteForCausalLM(GraniteConfig(
         **SHAPE, attention_bias=True, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3,
         rope_parameters=YARN | {"attention_factor": 1.25})),
@@ -116,10 +122,11 @@ def write(name, make):
     folder = OUT / name
     torch.manual_seed(1)
     model = make()
-    plus = 0 if name.startswith("gemma") else 1
+    deltas = name.startswith(("qwen3_5", "qwen3_next"))
+    plus = 0 if name.startswith("gemma") or deltas else 1
     with torch.no_grad():
         for p in model.parameters():  # large, so that each part of the forward shows
-            p.copy_(torch.randn_like(p) * 0.4 + (plus if p.dim() == 1 else 0))
+            p.copy_(torch.randn_like(p) * (0.25 if deltas else 0.4) + (plus if p.dim() == 1 else 0))
         for name_of, b in model.named_buffers():  # as large as scores, so that it chooses
             if name_of.endswith("expert_bias"):
                 b.copy_(torch.randn_like(b) * 0.4)

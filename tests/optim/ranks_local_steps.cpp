@@ -235,12 +235,14 @@ void compare_resumed(Group& group, int stop) {
   }
 }
 
-// bf16 halves the bytes, and everybody still agrees to the bit.
-void compare_bf16(Group& group) {
+// bf16 halves the bytes, int8 has a quarter of them and the scales, and everybody still agrees to
+// the bit.
+void compare_sent(Group& group) {
   const LocalSteps local{.steps = 2};
   std::vector<NamedTensors> models;
   std::vector<std::int64_t> bytes;
-  for (const optim::CommDType sent : {optim::CommDType::f32, optim::CommDType::bf16}) {
+  for (const optim::CommDType sent :
+       {optim::CommDType::f32, optim::CommDType::bf16, optim::CommDType::int8}) {
     models.push_back(make_parameters());
     const auto sync = group.make(models.back(), {}, local, sent);
     const std::int64_t before = group.processes.traffic().bytes_sent;
@@ -249,10 +251,17 @@ void compare_bf16(Group& group) {
     group.expect(group.same_everywhere(models.back()), "not all agree by what was sent");
   }
   group.expect(bytes[0] == 2 * bytes[1], "bf16 does not halve the bytes");
+  const double scaled = 0.25 * (1 + 4.0 / 128) * static_cast<double>(bytes[0]);
+  group.expect(std::abs(static_cast<double>(bytes[2]) / scaled - 1) < 1e-3,
+               "int8 has more than a quarter of the bytes and the scales");
   for (std::size_t p = 0; p < models[0].size(); ++p) {
-    const double far =
-        distance(models[0][p].second.values<float>(), models[1][p].second.values<float>());
-    group.expect(far > 0 && far < 2e-3, "bf16 rounds by " + std::to_string(far));
+    for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+      const double far =
+          distance(models[0][p].second.values<float>(), models[i][p].second.values<float>());
+      // A single value of int8 may be exact.
+      group.expect((far > 0 || models[0][p].second.numel() == 1) && far < (i == 1 ? 2e-3 : 5e-3),
+                   "bf16 or int8 rounds by " + std::to_string(far));
+    }
   }
 }
 
@@ -266,6 +275,6 @@ int main() {
   }
   compare_with_mean_gradients(group);
   for (const int stop : {6, 7}) compare_resumed(group, stop);
-  compare_bf16(group);
+  compare_sent(group);
   return group.good ? 0 : 1;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/internal/vector_math.h"

@@ -300,6 +300,10 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     // transformers looks for it beside the parts for each kind of blocks.
     if (family.model.rope_window_base != 0) options.erase("rope_truncate");
   }
+  const char letters[] = {'A', family.mixer};
+  if (config.mixer_pattern.find_first_not_of(letters, 0, 2) != std::string::npos) {
+    options.erase("mixer_pattern");
+  }
   return options;
 }
 

@@ -31,6 +31,10 @@ nn::DecoderConfig unusual(const Family& family) {
   if (c.window != 0) c.window = 8;
   if (family.name == "minicpm") c.residual_scale = 0.5;
   if (family.name.starts_with("lfm2")) c.mixer_pattern = "CCA", c.conv_kernel = 4;
+  if (family.mixer == 'D') {
+    c.mixer_pattern = "DDA", c.delta_heads = 4, c.delta_key_heads = 2;
+    c.delta_key_size = 6, c.delta_value_size = 10;
+  }
   if (family.name == "lfm2_moe") c.moe.pattern = "DEEE";
   if (family.hf.own_rotation != nullptr) c.query_scale_beta = 0.25;
   if (family.follow != nullptr) family.follow(c);
@@ -106,6 +110,7 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
       if (family.name.starts_with("lfm2")) {
         read_otherwise.insert({"mixer_pattern", "conv_kernel", "moe_pattern"});
       }
+      if (family.mixer == 'D') read_otherwise.insert({"mixer_pattern", "moe_pattern"});
       for (const auto& difference : run::differences_of(back, config, read_otherwise)) {
         FAIL_CHECK(difference.option << " " << difference.value << " was " << difference.only);
       }
@@ -173,6 +178,15 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
              ContainsSubstring("Lfm2ForCausalLM cannot express a model with qk_norm false"));
   c.qk_norm = true;
   CHECK(run::gguf_family_of(c).name == "lfm2");
+  // Blocks of other kinds are of other families.
+  c.mixer_pattern = "AD";
+  CHECK(run::family_of(c).name == "qwen3_5_text");
+  CHECK_THAT(run::export_obstacle(c),
+             ContainsSubstring("Qwen3_5ForCausalLM cannot express a model with attn_gate false") ||
+                 ContainsSubstring("Qwen3_5ForCausalLM cannot express a model with norm rms"));
+  c.mixer_pattern = "CD";
+  CHECK_THAT(run::export_obstacle(c), ContainsSubstring("mixer_pattern CD, only with"));
+  c.mixer_pattern = "AC";
   c.moe = {.experts = 4, .inner = 8, .scores = nn::RouterScores::sigmoid, .selection_bias = true};
   CHECK(run::family_of(c).name == "lfm2_moe");
   CHECK(run::export_obstacle(c).empty());

@@ -1,12 +1,15 @@
 // Families that have parts of their own, beside what transformers computes: in Hugging Face's
 // layout and in GGUF, both ways.
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/nn/generation/generation.h"
+#include "tapegrad/run/models/families/internal/family.h"
 #include "tapegrad/run/models/formats/export.h"
+#include "tapegrad/run/models/formats/hf/internal/hf_names.h"
 #include "tapegrad/tests/run/models/gguf_support.h"
 #include "tapegrad/tests/run/models/hf_golden.h"
 
@@ -18,10 +21,11 @@ namespace {
 
 // Of some families with YaRN's or LongRoPE's positions and biases, too.
 const std::vector<std::string> kFamilies = {
-    "olmo3",     "ministral3", "phi3_longrope", "minicpm",    "nanochat", "gemma",
-    "gemma2",    "gemma3",     "granite",       "olmo2",      "phi3",     "smollm3",
-    "stablelm",  "llama_yarn", "granite_yarn",  "llama_ramp", "mixtral",  "olmoe",
-    "qwen3_moe", "granitemoe", "lfm2",          "lfm2_bias",  "lfm2_moe"};
+    "olmo3",      "ministral3", "phi3_longrope", "minicpm",    "nanochat",
+    "gemma",      "gemma2",     "gemma3",        "granite",    "olmo2",
+    "phi3",       "smollm3",    "stablelm",      "llama_yarn", "granite_yarn",
+    "llama_ramp", "mixtral",    "olmoe",         "qwen3_moe",  "granitemoe",
+    "lfm2",       "lfm2_bias",  "lfm2_moe",      "qwen3_next", "qwen3_5_text"};
 // What llama.cpp cannot compute, or GGUF not hold as these models have it.
 const std::map<std::string, std::string> kNotInGguf = {
     {"llama_ramp",
@@ -34,6 +38,8 @@ const std::map<std::string, std::string> kNotInGguf = {
     {"granitemoe", "cannot express a model with joined_gate true"},
     {"lfm2_bias", "conv_bias true, only with false: llama.cpp reads no biases of convolutions"},
     {"lfm2_moe", "moe_scale 1.5, only with 1: llama.cpp reads no key of it"},
+    {"qwen3_next", "cannot express a model with moe_pattern EED"},
+    {"qwen3_5_text", "cannot express a model with norm rms-plus, only with rms"},
     {"nanochat", "cannot express a model with"}};
 
 // transformers cuts texts of Qwen's models in this way, whatever the file says.
@@ -63,7 +69,7 @@ struct GoldenFamily {
       fs::copy_file(golden_file("families/" + name) / file, folder / file);
     }
     json tokenizer = json::parse(TempFolder::get(golden_file("hf_gpt2/tokenizer.json")));
-    if (name == "qwen3_moe") cut_as_qwen2(tokenizer);
+    if (name == "qwen3_moe" || name == "qwen3_next") cut_as_qwen2(tokenizer);
     folder.put("tokenizer.json", tokenizer.dump());
   }
   fs::path path() const { return folder / ""; }
@@ -81,6 +87,10 @@ run::TextModel changed(const GoldenFamily& golden,
   run::OpenedModel opened = run::open_model(golden.path());
   change(opened.config);
   return run::load(std::move(opened));
+}
+
+const run::Family& model_family(std::string_view name) {
+  return *std::ranges::find(run::families(), name, &run::Family::name);
 }
 
 void export_to(const std::string& format, const run::TextModel& model, const fs::path& out,
@@ -112,12 +122,15 @@ TEST_CASE("families compute what transformers computes, whatever the cache", "[f
 TEST_CASE("ten steps of fine-tuning of families have the losses of PyTorch's", "[families]") {
   // Ten steps at a rate of 1e-2 enlarge what products round: SmolLM3's losses differ by 1.1e-5 with
   // OpenBLAS's kernels for Haswell, and by 3.5e-6 with those for Nehalem. Experts enlarge it more
-  // (8.3e-5, Qwen3-MoE with kernels for any processor).
+  // (8.3e-5, Qwen3-MoE with kernels for any processor; 5.2e-4, Qwen3-Next, of four blocks).
   for (const std::string& name : kFamilies) {
     INFO(name);
     const GoldenFamily golden(name);
     const run::TextModel model = golden.load();
-    check_fine_tuning(model, golden.expected, model.gpt.config.moe.exist() ? 3e-4 : 3e-5);
+    check_fine_tuning(model, golden.expected,
+                      name == "qwen3_next"           ? 1e-3
+                      : model.gpt.config.moe.exist() ? 3e-4
+                                                     : 3e-5);
   }
 }
 
@@ -201,6 +214,37 @@ TEST_CASE("an LFM2 in GGUF has heads of keys in blocks with attention alone", "[
   CHECK_THAT(edited.complaint(), ContainsSubstring("conv_kernel to be 2 or more, not 1"));
   edited.keys["lfm2.shortconv.l_cache"] = std::int64_t{4};
   CHECK_THAT(edited.complaint(), ContainsSubstring("layers.0.conv.conv.weight"));
+}
+
+TEST_CASE("projections of a Qwen3-Next's gated delta nets are rows of one matrix", "[families]") {
+  const GoldenFamily golden("qwen3_next");
+  const run::TextModel model = golden.load();
+  CHECK(model.gpt.config.with_defaults().mixer_pattern == "DDDA");
+  CHECK(model.gpt.h[0].delta.in_proj_z.weight.shape() == Shape{24, 16});
+  export_to("hf", model, golden.folder / "hf", "bf16");
+  const auto written = load_safetensors((golden.folder / "hf/model.safetensors").string()).tensors,
+             theirs = load_safetensors((golden.folder / "model.safetensors").string()).tensors;
+  CHECK(written.size() == theirs.size());
+  for (const std::string name : {"in_proj_qkvz", "in_proj_ba"}) {
+    const std::string whole = "model.layers.1.linear_attn." + name + ".weight";
+    CHECK(same_bits(written.at(whole), theirs.at(whole)));
+  }
+  const auto refused = [](const std::string& key, const json& value, const std::string& why) {
+    const GoldenFamily own("qwen3_next");
+    own.configure(key, value);
+    CHECK_THROWS_WITH(own.load(), ContainsSubstring(why));
+  };
+  refused("linear_value_head_dim", 5, "must be a matrix of 60 rows, not (68, 16)");
+  refused("linear_num_key_heads", 3, "delta_heads 4 are not divisible by delta_key_heads 3");
+  refused("layer_types", json::array({"conv", "full_attention", "conv", "conv"}),
+          "layer_types: 'conv' is not supported, only linear_attention and full_attention");
+  const GoldenFamily interval("qwen3_next");
+  interval.configure("layer_types", nullptr);
+  CHECK(interval.load().gpt.config.mixer_pattern == "DDDA");
+  // Adapters of a part of a matrix are not written.
+  CHECK_THROWS_WITH(
+      run::hf_name(model_family("qwen3_next").hf, "layers.0.linear_attn.in_proj_z.weight"),
+      ContainsSubstring("is a part of layers.#.linear_attn.in_proj_qkvz.weight in files of"));
 }
 
 TEST_CASE("an LFM2-MoE is a number of dense blocks, and others with a bias that chooses",

@@ -63,6 +63,14 @@ struct HfTensorName {
   std::string_view ours, theirs;
 };
 
+// A tensor of ours that is rows of one of Hugging Face's, of which others have the rest: row i of
+// ours is row place(config, i) of theirs.
+struct HfRows {
+  std::string_view ours, theirs;
+  std::int64_t (*count)(const nn::DecoderConfig& config);  // rows of ours
+  std::int64_t (*place)(const nn::DecoderConfig& config, std::int64_t row);
+};
+
 // A family in transformers: config.json, and safetensors with our names behind a prefix.
 struct HfFamily {
   // The way in which files name a window: `sliding_window`, 4096 where it is absent, unless it is
@@ -79,6 +87,7 @@ struct HfFamily {
   std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
   std::vector<std::string_view> exact = {};       // of those that are f32 whatever the others are
   std::vector<HfTensorName> names = {};           // without the prefix; others have our names
+  std::vector<HfRows> rows = {};                  // those of one of their tensors side by side
   Window window = Window::none;
   // The share of a head's channels that turn, where files have no `partial_rotary_factor`. Nothing:
   // all turn, and files with another one are refused.
@@ -152,6 +161,8 @@ struct Family {
   GgufFamily gguf;
   // The width of the feed-forward layer is left to the config where it is what the config makes it.
   bool inner_by_default = false;
+  // The letter of mixer_pattern for what stands in place of attention, if the family has mixers.
+  char mixer = 'C';
   // Options whose tensors files have in one form only, which the others are brought into.
   std::vector<std::string_view> same_tensors = {};
   // The tensors of a model by our names, as files of the family have them. They live as long as
@@ -197,6 +208,10 @@ Family gpt2_family();
 Family llama_family();
 Family qwen2_family();
 Family qwen3_family();
+Family qwen3_moe_family();
+// For Qwen3-Next and Qwen 3.5, of a row that begins as one of Qwen3's: options and keys of gated
+// delta nets, gates of attention, and norms of weights 1 + w.
+void take_gated_delta_nets(Family& family);
 Family granite_family();
 Family gemma_family();
 Family gemma3_family();

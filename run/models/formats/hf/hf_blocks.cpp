@@ -120,33 +120,49 @@ void set_leading_dense(const nn::DecoderConfig& c, Json& json) {
   json["num_dense_layers"] = leading_dense_blocks(c).value();
 }
 
-void read_mixers(const HfConfig& file, nn::DecoderConfig& c) {
-  c.mixer_pattern.clear();
+namespace {
+
+// The word of layer_types for what stands in place of attention.
+const char* mixer_word(const Family& family) {
+  return family.mixer == 'C' ? kConvLayer : kLinearLayer;
+}
+
+}  // namespace
+
+void read_mixers(const HfConfig& file, const Family& family, nn::DecoderConfig& c) {
+  const std::string other = mixer_word(family);
   const auto types = file.get("layer_types", std::vector<std::string>());
   check(types.empty() || std::ssize(types) == c.n_layer, "{}: layer_types names {} layers of {}",
         file.path(), types.size(), c.n_layer);
+  c.mixer_pattern.clear();
   for (const std::string& type : types) {
-    check(type == kConvLayer || type == kFullLayer,
-          "{}: layer_types: '{}' is not supported, only {} and {}", file.path(), type, kConvLayer,
+    check(type == other || type == kFullLayer,
+          "{}: layer_types: '{}' is not supported, only {} and {}", file.path(), type, other,
           kFullLayer);
-    c.mixer_pattern += type == kConvLayer ? 'C' : 'A';
+    c.mixer_pattern += type == other ? family.mixer : 'A';
   }
-  if (!types.empty() || !file.has_value("full_attn_idxs")) return;
-  c.mixer_pattern.assign(static_cast<std::size_t>(c.n_layer), 'C');
-  for (const auto block : file.get("full_attn_idxs", std::vector<std::int64_t>())) {
-    if (block >= 0 && block < c.n_layer) c.mixer_pattern[static_cast<std::size_t>(block)] = 'A';
+  if (!types.empty()) return;
+  if (family.mixer == 'D') {
+    c.mixer_pattern =
+        pattern_with_last('D', 'A', file.get<std::int64_t>("full_attention_interval", 4));
+  } else if (file.has_value("full_attn_idxs")) {
+    c.mixer_pattern.assign(static_cast<std::size_t>(c.n_layer), 'C');
+    for (const auto block : file.get("full_attn_idxs", std::vector<std::int64_t>())) {
+      if (block >= 0 && block < c.n_layer) c.mixer_pattern[static_cast<std::size_t>(block)] = 'A';
+    }
   }
 }
 
-// Older versions know the blocks with attention by their numbers.
-void set_mixers(const nn::DecoderConfig& c, Json& json) {
+// Older versions know LFM2's blocks with attention by their numbers.
+void set_mixers(const Family& family, const nn::DecoderConfig& c, Json& json) {
   Json types = Json::array(), attention = Json::array();
   for (int i = 0; i < c.n_layer; ++i) {
-    types.push_back(c.has_conv(i) ? kConvLayer : kFullLayer);
-    if (!c.has_conv(i)) attention.push_back(i);
+    const bool mixes = c.has_conv(i) || c.has_delta(i);
+    types.push_back(mixes ? mixer_word(family) : kFullLayer);
+    if (!mixes) attention.push_back(i);
   }
   json["layer_types"] = types;
-  json["full_attn_idxs"] = attention;
+  if (family.mixer == 'C') json["full_attn_idxs"] = attention;
 }
 
 void set_adjusted_inner(const nn::DecoderConfig& c, Json& json) {

@@ -56,7 +56,7 @@ HfModel read_hf_config(const fs::path& folder) {
   if (key_of(family.hf.keys, kRotaryBlocks) != nullptr) read_rotary_blocks(file, config);
   if (key_of(family.hf.keys, kDenseBlocks) != nullptr) read_dense_blocks(file, config);
   if (key_of(family.hf.keys, kLeadingDense) != nullptr) read_leading_dense(file, config);
-  if (key_of(family.hf.keys, kMixers) != nullptr) read_mixers(file, config);
+  if (key_of(family.hf.keys, kMixers) != nullptr) read_mixers(file, family, config);
   if (key_of(family.hf.keys, kAdjustedInner) != nullptr) read_adjusted_inner(file, config);
   read_window(file, family.hf.window, config);
   if (family.follow != nullptr) family.follow(config);
@@ -82,7 +82,7 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
     } else if (stands_for(key, kLeadingDense)) {
       set_leading_dense(config, json);
     } else if (stands_for(key, kMixers)) {
-      set_mixers(config, json);
+      set_mixers(family, config, json);
     } else if (stands_for(key, kAdjustedInner)) {
       set_adjusted_inner(config, json);
     } else {

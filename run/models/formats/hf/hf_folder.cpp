@@ -23,7 +23,7 @@ constexpr std::string_view kHead = "lm_head.weight";
 class HfSource : public TensorSource {
  public:
   HfSource(const fs::path& folder, const HfModel& model)
-      : name_(folder.string()), family_(model.family.hf) {
+      : name_(folder.string()), family_(model.family.hf), config_(model.config) {
     for (const auto& file : open_hf_weights(folder)) {
       for (const auto& [stored, entry] : file->entries()) add(file, stored, entry);
     }
@@ -40,6 +40,7 @@ class HfSource : public TensorSource {
   struct Place {
     std::shared_ptr<const TensorSource> file;
     std::string stored;
+    const HfRows* rows = nullptr;  // ours is these of the stored one
   };
 
   void add(const std::shared_ptr<const TensorSource>& file, const std::string& stored,
@@ -48,6 +49,9 @@ class HfSource : public TensorSource {
     if (name.starts_with(family_.prefix)) name.erase(0, family_.prefix.size());
     if (ends_in(name, family_.left_out)) return;
     check_is_float(*file, stored);
+    if (const auto parts = rows_of(family_, name); !parts.empty()) {
+      return add_rows(file, stored, entry, parts);
+    }
     const HfPlace place = place_of(family_, name);
     name = place.ours;
     if (place.expert) {
@@ -63,6 +67,21 @@ class HfSource : public TensorSource {
     check(places_.emplace(name, Place{file, stored}).second, "{}: '{}' is there twice",
           file->name(), stored);
     entries_.emplace(name, entry);
+  }
+
+  // One tensor becomes several.
+  void add_rows(const std::shared_ptr<const TensorSource>& file, const std::string& stored,
+                Entry entry, const std::vector<HfRowsPlace>& parts) {
+    std::int64_t rows = 0;
+    for (const HfRowsPlace& part : parts) rows += part.rows->count(config_);
+    check(entry.shape.rank() == 2 && entry.shape[0] == rows,
+          "{}: '{}' must be a matrix of {} rows, not {}", file->name(), stored, rows, entry.shape);
+    for (const HfRowsPlace& part : parts) {
+      entry.shape[0] = part.rows->count(config_);
+      check(places_.emplace(part.ours, Place{file, stored, part.rows}).second,
+            "{}: '{}' is there twice", file->name(), stored);
+      entries_.emplace(part.ours, entry);
+    }
   }
 
   // The tensors of all experts become one.
@@ -98,11 +117,17 @@ class HfSource : public TensorSource {
     }
     const Place& place = places_.at(tensor);
     const StoredTensor stored = place.file->stored(place.stored);
+    if (place.rows != nullptr) {
+      return stored.rows(place.rows->count(config_), [rows = place.rows, this](std::int64_t i) {
+        return rows->place(config_, i);
+      });
+    }
     return ends_in(tensor, family_.transposed) ? stored.transposed() : stored;
   }
 
   std::string name_;
   const HfFamily& family_;
+  const nn::DecoderConfig config_;
   Entries entries_;
   Metadata metadata_;
   std::map<std::string, Place> places_;

@@ -1,5 +1,6 @@
 #include "tapegrad/run/models/formats/hf/internal/hf_names.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -76,14 +77,68 @@ HfPlace place_of(const HfFamily& family, const std::string& theirs) {
   return {theirs};
 }
 
+std::vector<HfRowsPlace> rows_of(const HfFamily& family, const std::string& theirs) {
+  std::vector<HfRowsPlace> places;
+  for (const HfRows& rows : family.rows) {
+    const auto numbers = numbers_in(theirs, rows.theirs);
+    if (numbers) places.push_back({with_numbers(rows.ours, *numbers), &rows});
+  }
+  return places;
+}
+
 std::string hf_name(const HfFamily& family, const std::string& ours) {
+  for (const HfRows& rows : family.rows) {
+    check(!numbers_in(ours, rows.ours), "'{}' is a part of {} in files of {}", ours, rows.theirs,
+          family.model_class);
+  }
   const auto [row, numbers] = row_of(family, ours);
   return row == nullptr ? ours : with_numbers(row->theirs, numbers);
 }
 
-std::vector<TensorToMake> with_hf_names(const HfFamily& family, std::vector<TensorToMake> tensors) {
+namespace {
+
+// One of theirs, of all of ours that are rows of it.
+TensorToMake joined(const std::string& theirs, const std::vector<HfRowsPlace>& places,
+                    const nn::DecoderConfig& config, const std::vector<TensorToMake>& tensors) {
+  std::vector<std::function<Tensor()>> parts;
+  std::vector<std::int32_t> places_of_rows;
+  Shape shape;
+  for (const HfRowsPlace& place : places) {
+    const auto part = std::ranges::find(tensors, place.ours, &TensorToMake::name);
+    check(part != tensors.end(), "there is no tensor '{}'", place.ours);
+    for (std::int64_t i = 0; i < part->shape[0]; ++i) {
+      places_of_rows.push_back(static_cast<std::int32_t>(place.rows->place(config, i)));
+    }
+    shape = part->shape.with(0, std::ssize(places_of_rows));
+    parts.push_back(part->make);
+  }
+  std::vector<std::int32_t> rows(places_of_rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows.at(static_cast<std::size_t>(places_of_rows[i])) = static_cast<std::int32_t>(i);
+  }
+  return {theirs, shape, [parts, rows] {
+            const TapePause pause;
+            std::vector<Tensor> made;
+            for (const auto& make : parts) made.push_back(make());
+            return gather_rows(concat(made, 0), Tensor::from(rows, {std::ssize(rows)}));
+          }};
+}
+
+}  // namespace
+
+std::vector<TensorToMake> with_hf_names(const HfFamily& family, const nn::DecoderConfig& config,
+                                        std::vector<TensorToMake> tensors) {
+  const std::vector<TensorToMake> all = tensors;
   std::vector<TensorToMake> named;
   for (TensorToMake& t : tensors) {
+    const auto rows = std::ranges::find_if(
+        family.rows, [&](const HfRows& r) { return numbers_in(t.name, r.ours).has_value(); });
+    if (rows != family.rows.end()) {
+      const std::string theirs = with_numbers(rows->theirs, *numbers_in(t.name, rows->ours));
+      const std::vector<HfRowsPlace> places = rows_of(family, theirs);
+      if (places.front().ours == t.name) named.push_back(joined(theirs, places, config, all));
+      continue;
+    }
     const auto [found, numbers] = row_of(family, t.name);
     if (found == nullptr || !is_of_experts(*found)) {
       t.name = hf_name(family, t.name);

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 // A model's tensors as the files have them.
 std::vector<TensorToMake> tensors_of(const Family& family, const TextModel& model) {
   std::vector<TensorToMake> tensors =
-      with_hf_names(family.hf, family.tensors(model.params, model.gpt.config));
+      with_hf_names(family.hf, model.gpt.config, family.tensors(model.params, model.gpt.config));
   for (TensorToMake& t : tensors) {
     if (ends_in(t.name, family.hf.transposed)) {
       t.shape = {t.shape[1], t.shape[0]};

@@ -21,9 +21,9 @@ void set_dense_blocks(const nn::DecoderConfig& config, Json& json);
 // The same, where dense ones stand before all others: kLeadingDense.
 void read_leading_dense(const HfConfig& file, nn::DecoderConfig& config);
 void set_leading_dense(const nn::DecoderConfig& config, Json& json);
-// Which blocks have a convolution in place of attention: kMixers.
-void read_mixers(const HfConfig& file, nn::DecoderConfig& config);
-void set_mixers(const nn::DecoderConfig& config, Json& json);
+// Which blocks have something in place of attention: kMixers.
+void read_mixers(const HfConfig& file, const Family& family, nn::DecoderConfig& config);
+void set_mixers(const Family& family, const nn::DecoderConfig& config, Json& json);
 // The width of the feed-forward, which LFM2's class makes from other numbers: kAdjustedInner. It is
 // written as it is.
 void read_adjusted_inner(const HfConfig& file, nn::DecoderConfig& config);

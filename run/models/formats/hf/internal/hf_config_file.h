@@ -15,7 +15,7 @@ namespace tapegrad::run {
 
 // What layer_types call blocks.
 inline constexpr const char *kSlidingLayer = "sliding_attention", *kFullLayer = "full_attention",
-                            *kConvLayer = "conv";
+                            *kConvLayer = "conv", *kLinearLayer = "linear_attention";
 
 // An object of a config.json of theirs. A value that is absent or null is the one that transformers
 // takes then.

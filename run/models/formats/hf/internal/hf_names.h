@@ -17,10 +17,18 @@ struct HfPlace {
   std::optional<std::int64_t> expert = {};
 };
 HfPlace place_of(const HfFamily& family, const std::string& theirs);
-// What files call a tensor of ours of which no expert has a part. Without the prefix.
+// The tensors of ours that are rows of one of theirs, by their names; empty for others.
+struct HfRowsPlace {
+  std::string ours;
+  const HfRows* rows;
+};
+std::vector<HfRowsPlace> rows_of(const HfFamily& family, const std::string& theirs);
+// What files call a tensor of ours of which no expert has a part. Without the prefix. Error if it
+// is rows of theirs.
 std::string hf_name(const HfFamily& family, const std::string& ours);
 
 // A model's tensors as files have them, without the prefix.
-std::vector<TensorToMake> with_hf_names(const HfFamily& family, std::vector<TensorToMake> tensors);
+std::vector<TensorToMake> with_hf_names(const HfFamily& family, const nn::DecoderConfig& config,
+                                        std::vector<TensorToMake> tensors);
 
 }  // namespace tapegrad::run

@@ -1,4 +1,4 @@
-#include "tapegrad/optim/local_steps.h"
+#include "tapegrad/optim/processes/internal/local_steps_sync.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,6 @@
 
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/optim/internal/sent_values.h"
-#include "tapegrad/optim/processes/internal/local_steps_sync.h"
 
 namespace tapegrad::optim {
 namespace {
