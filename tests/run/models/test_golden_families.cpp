@@ -247,6 +247,36 @@ TEST_CASE("projections of a Qwen3-Next's gated delta nets are rows of one matrix
       ContainsSubstring("is a part of layers.#.linear_attn.in_proj_qkvz.weight in files of"));
 }
 
+TEST_CASE("the text model of a Qwen 3.5 that sees pictures is opened", "[families]") {
+  const GoldenFamily golden("qwen3_5_text");
+  json config = json::parse(TempFolder::get(golden.folder / "config.json"));
+  config.erase("architectures");
+  json whole = {{"model_type", "qwen3_5"},
+                {"architectures", {"Qwen3_5ForConditionalGeneration"}},
+                {"tie_word_embeddings", true},
+                {"vision_config", {{"hidden_size", 8}}},
+                {"text_config", config}};
+  whole["text_config"].erase("tie_word_embeddings");
+  golden.folder.put("config.json", whole.dump());
+  const fs::path file = golden.folder / "model.safetensors";
+  std::map<std::string, Tensor> tensors = {
+      {"model.visual.patch_embed.proj.weight", Tensor::ones({2, 3})},
+      {"mtp.fc.weight", Tensor::ones({2, 3})}};
+  for (const auto& [name, t] : load_safetensors(file.string()).tensors) {
+    tensors.emplace("model.language_" + name, t);
+  }
+  save_safetensors(file.string(), {tensors.begin(), tensors.end()});
+  const run::TextModel model = golden.load();
+  check_computes(model, golden.expected);
+  export_to("hf", model, golden.folder / "out");
+  CHECK(json::parse(TempFolder::get(golden.folder / "out/config.json"))["model_type"] ==
+        "qwen3_5_text");
+  whole["architectures"] = {"Qwen3_5ForCausalLM"};
+  golden.folder.put("config.json", whole.dump());
+  CHECK_THROWS_WITH(golden.load(),
+                    ContainsSubstring("is not supported, only Qwen3_5ForConditionalGeneration"));
+}
+
 TEST_CASE("an LFM2-MoE is a number of dense blocks, and others with a bias that chooses",
           "[families]") {
   const GoldenFamily golden("lfm2_moe");

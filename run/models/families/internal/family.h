@@ -85,9 +85,10 @@ struct HfFamily {
   std::string_view prefix, embedding;             // "model.", "embed_tokens.weight"
   std::vector<std::string_view> transposed = {};  // ends of names of matrices that are (in, out)
   std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
-  std::vector<std::string_view> exact = {};       // of those that are f32 whatever the others are
-  std::vector<HfTensorName> names = {};           // without the prefix; others have our names
-  std::vector<HfRows> rows = {};                  // those of one of their tensors side by side
+  std::vector<std::string_view> parts_left_out = {};  // beginnings of such names, with the prefix
+  std::vector<std::string_view> exact = {};  // of those that are f32 whatever the others are
+  std::vector<HfTensorName> names = {};      // without the prefix; others have our names
+  std::vector<HfRows> rows = {};             // those of one of their tensors side by side
   Window window = Window::none;
   // The share of a head's channels that turn, where files have no `partial_rotary_factor`. Nothing:
   // all turn, and files with another one are refused.
@@ -100,6 +101,9 @@ struct HfFamily {
   void (*own_rotation)(nn::DecoderConfig&) = nullptr;
   // Sets options, after all keys, which files have in a form that depends on others.
   void (*settle)(nn::DecoderConfig&) = nullptr;
+  // The model_type, the class and the prefix of models that have one of the family as a part, such
+  // as those that also see pictures: its keys are in their text_config. Empty: there are none.
+  std::string_view wrapper = {}, wrapper_class = {}, wrapper_prefix = {};
   // False: transformers has no class for it, and that of another family computes the same.
   bool is_written = true;
   // The pre-tokenizer that transformers takes whatever the files say, and the sentence that refuses
