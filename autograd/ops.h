@@ -91,6 +91,13 @@ Tensor silu(const Tensor& x);
 // silu(gate)·up: what stands between the linear layers of a feed-forward layer in Llama's family
 // (Shazeer, "GLU Variants Improve Transformer", 2020, section 2). The shapes must be equal.
 Tensor swiglu(const Tensor& gate, const Tensor& up);
+// g·σ(alpha·g)·(u + 1), where g is the gate, limited to `limit`, and u is `up`, limited to ±limit:
+// gpt-oss's in place of swiglu (OpenAI, "gpt-oss-120b & gpt-oss-20b Model Card", 2025, section
+// 2.2). The gradient passes inside and at the edges. The shapes must be equal.
+struct ClampedSwiglu {
+  double alpha = 1.702, limit = 7;
+};
+Tensor clamped_swiglu(const Tensor& gate, const Tensor& up, const ClampedSwiglu& options = {});
 
 // Hendrycks & Gimpel, "Gaussian Error Linear Units" (2016), section 2.
 enum class Gelu {

@@ -11,6 +11,18 @@ namespace tapegrad {
 // program had ignored stays ignored.
 void catch_interrupts();
 bool interrupted();
+// For programs whose signals are others', as Python's are: while one lives, such a signal sets the
+// flag and goes on to the handler that was there before; none ends the program, and
+// catch_interrupts() changes nothing. At its end, the handlers of before are back and the interrupt
+// is cleared; a signal that had no handler comes once more, and does what it would have done.
+// At most one, which ends in the thread that made it.
+class SharedInterrupts {
+ public:
+  SharedInterrupts();
+  ~SharedInterrupts();
+  SharedInterrupts(const SharedInterrupts&) = delete;
+  SharedInterrupts& operator=(const SharedInterrupts&) = delete;
+};
 // From now on, writing to a pipe that nobody reads fails and does not end the program.
 // catch_interrupts() does so, too.
 void ignore_closed_pipes();

@@ -21,10 +21,34 @@
 namespace tapegrad {
 namespace {
 
+// In place of a stream, while it has a function.
+class Redirection {
+ public:
+  void set(std::function<void(const std::string&)> print) {
+    const std::lock_guard lock(mutex_);
+    print_ = std::move(print);
+  }
+  bool is_set() {
+    const std::lock_guard lock(mutex_);
+    return print_ != nullptr;
+  }
+  // False if there is none.
+  bool print(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (print_) print_(text);
+    return print_ != nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void(const std::string&)> print_;
+};
+Redirection output, errors;
+
 // A dumb terminal cannot clear a line. Open MPI's mpirun gives programs a terminal of its own,
 // wherever its output goes.
 bool stdout_is_terminal() {
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return false;
+  if (output.is_set() || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return false;
   const char* kind = std::getenv("TERM");
   return ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
 }
@@ -68,7 +92,7 @@ Terminal::Size Terminal::size() {
 // A log that nobody reads any more (`| head`, a terminal that was closed), or that a full disk
 // cannot take, must not cost the training, unless the user wants it so.
 void Terminal::print(const std::string& text) {
-  if (lost_) return;
+  if (lost_ || output.print(text)) return;
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
     return;
   }
@@ -144,21 +168,16 @@ void Terminal::clear() {
   drawn_.clear();
 }
 
-namespace {
-std::mutex redirection_mutex;
-std::function<void(const std::string&)> redirection;
-}  // namespace
-
 void redirect_errors(std::function<void(const std::string& text)> print) {
-  const std::lock_guard lock(redirection_mutex);
-  redirection = std::move(print);
+  errors.set(std::move(print));
+}
+
+void redirect_output(std::function<void(const std::string& text)> print) {
+  output.set(std::move(print));
 }
 
 void print_error(const std::string& text) {
-  {
-    const std::lock_guard lock(redirection_mutex);
-    if (redirection) return redirection(text);
-  }
+  if (errors.print(text)) return;
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 

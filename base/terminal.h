@@ -69,5 +69,8 @@ void print_error(const std::string& text);
 // From now on, print_error() calls this in place of printing; {}: it prints. May come from any
 // thread; when it returns, the one before is called no more.
 void redirect_errors(std::function<void(const std::string& text)> print);
+// The same for what a Terminal prints, for programs that show it in a way of their own. A Terminal
+// that is made meanwhile is none: it has no line below the others.
+void redirect_output(std::function<void(const std::string& text)> print);
 
 }  // namespace tapegrad

@@ -77,6 +77,7 @@ struct DecoderConfig {
   bool attn_gate = false;                      // gates of what attention adds: MultiHeadAttention
   double attention_scale = 0;                  // of scores; 0 is 1/√head_size
   double attention_softcap = 0;                // of scores, see softcap() in ops.h; 0: none
+  bool attention_sinks = false;                // a learned one for each head: see ScoreOptions
   double logit_scale = 1;                      // logits are multiplied by it, before their cap
   double logit_softcap = 0;                    // of logits; 0: none
   std::int64_t window = 0;                     // positions that a query sees; 0: all
@@ -231,6 +232,10 @@ struct DecoderConfig {
     t("attention_softcap", c.attention_softcap,
       "bound scores of queries and keys by X, as X tanh(score / X); 0: none",
       {.least = 0, .most = 1e6, .newer = true});
+    t("attention_sinks", c.attention_sinks,
+      "each head learns a score of no value, to which it may attend in place of keys, as in "
+      "gpt-oss",
+      {.newer = true});
     t("logit_scale", c.logit_scale, "multiply logits by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
     t("logit_softcap", c.logit_softcap, "bound the logits by X in the same way; 0: none",

@@ -82,7 +82,14 @@ Tensor activate(const Tensor& x, Activation activation) {
   if (activation == Activation::relu) return relu(x);
   if (activation == Activation::relu2) return relu2(x);
   if (activation == Activation::silu) return silu(x);
+  check(activation != Activation::clamped_swiglu, "[activate] clamped-swiglu needs a gate");
   return gelu(x, activation == Activation::gelu ? Gelu::tanh : Gelu::erf);
+}
+
+Tensor activate_gated(const Tensor& gate, const Tensor& up, Activation activation) {
+  if (activation == Activation::silu) return swiglu(gate, up);
+  if (activation == Activation::clamped_swiglu) return clamped_swiglu(gate, up);
+  return activate(gate, activation) * up;
 }
 
 Tensor maybe_dropout(const Tensor& x, double p, Rng* rng) {
@@ -103,8 +110,7 @@ Tensor FeedForward::operator()(const Tensor& x, Rng* rng) const {
     const std::vector<Tensor> parts = config.joined_gate
                                           ? split(c_fc(x), {config.hidden, config.hidden}, -1)
                                           : outputs_of(x, {&c_gate, &c_fc});
-    if (config.activation == Activation::silu) return swiglu(parts[0], parts[1]);
-    return activate(parts[0], config.activation) * parts[1];
+    return activate_gated(parts[0], parts[1], config.activation);
   };
   return maybe_dropout(c_proj(maybe_dropout(inner(), config.hidden_dropout, rng)), config.dropout,
                        rng);

@@ -99,11 +99,14 @@ struct Norm {
   Tensor operator()(const Tensor& x) const;
 };
 
-enum class Activation { gelu, gelu_erf, relu, silu, relu2 };
-inline constexpr std::array<std::string_view, 5> kActivationNames = {"gelu", "gelu-erf", "relu",
-                                                                     "silu", "relu2"};
+// The last one is of gated layers alone: see clamped_swiglu in ops.h.
+enum class Activation { gelu, gelu_erf, relu, silu, relu2, clamped_swiglu };
+inline constexpr std::array<std::string_view, 6> kActivationNames = {
+    "gelu", "gelu-erf", "relu", "silu", "relu2", "clamped-swiglu"};
 inline std::span<const std::string_view> names_of(Activation) { return kActivationNames; }
 Tensor activate(const Tensor& x, Activation activation);
+// f(gate)·up.
+Tensor activate_gated(const Tensor& gate, const Tensor& up, Activation activation);
 
 // The names of a feed-forward layer's linears.
 struct FeedForwardNames {

@@ -52,9 +52,17 @@ MultiHeadAttention::MultiHeadAttention(const Params& p, std::int64_t channels,
     c_attn = Linear(p / c.names.qkv, channels, q + 2 * kv, c.qkv_bias);
   }
   c_proj = Linear(p / c.names.out, q, channels, c.bias);
+  if (c.sinks) sinks = p.parameter(c.names.sinks, {c.n_head}, zeros());
   if (!c.qk_norm) return;
   q_norm = Norm(p / c.names.query_norm, c.qk_norm_whole ? q : D, *c.qk_norm);
   k_norm = Norm(p / c.names.key_norm, c.qk_norm_whole ? kv : D, *c.qk_norm);
+}
+
+ScoreOptions MultiHeadAttention::scores(const Tensor& document_starts) const {
+  ScoreOptions options = config.scores;
+  options.document_starts = document_starts;
+  options.sinks = sinks;
+  return options;
 }
 
 bool MultiHeadAttention::packed() const {
@@ -79,12 +87,11 @@ Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels, const 
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& padding,
                                       const Tensor& document_starts) const {
-  AttentionOptions options{.causal = config.causal,
-                           .dropout = config.dropout,
-                           .rng = rng,
-                           .key_padding_mask = padding,
-                           .scores = config.scores};
-  options.scores.document_starts = document_starts;
+  const AttentionOptions options{.causal = config.causal,
+                                 .dropout = config.dropout,
+                                 .rng = rng,
+                                 .key_padding_mask = padding,
+                                 .scores = scores(document_starts)};
   const Places places{.document_starts = document_starts};
   Tensor y;
   if (packed()) {
@@ -126,14 +133,14 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, const Place
 
 Tensor MultiHeadAttention::weights(const Tensor& x, const Tensor& padding) const {
   const QKV parts = project(x, {});
-  return attention_weights(parts.q, parts.k, config.n_head, config.causal, padding, config.scores);
+  return attention_weights(parts.q, parts.k, config.n_head, config.causal, padding, scores());
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, CachedLayer caches) const {
   check(config.causal, "[attention] only causal attention can go on after what it has seen");
   const QKV parts = project(x, {.firsts = caches.lengths(), .lengths = caches.most()});
   caches.append(parts.k, parts.v);
-  return c_proj(parts.gated(attention(parts.q, caches.cached(), config.n_head, config.scores)));
+  return c_proj(parts.gated(attention(parts.q, caches.cached(), config.n_head, scores())));
 }
 
 Tensor MultiHeadAttention::moved_keys(const Tensor& keys, std::int64_t from, std::int64_t to,
@@ -159,7 +166,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, Rng
                                  .dropout = config.dropout,
                                  .rng = rng,
                                  .key_padding_mask = padding,
-                                 .scores = config.scores};
+                                 .scores = scores()};
   const Tensor q = W_query(x), k = W_key(memory), v = W_value(memory);
   return maybe_dropout(c_proj(attention(q, k, v, config.n_head, options)), config.out_dropout, rng);
 }
@@ -172,7 +179,7 @@ CrossCache MultiHeadAttention::cache_keys_values(const Tensor& memory) const {
 Tensor MultiHeadAttention::cross_attend(const Tensor& x, const CrossCache& kept,
                                         const Tensor& padding) const {
   return c_proj(attention(W_query(x), kept.keys, kept.values, config.n_head,
-                          {.causal = false, .key_padding_mask = padding, .scores = config.scores}));
+                          {.causal = false, .key_padding_mask = padding, .scores = scores()}));
 }
 
 }  // namespace tapegrad::nn

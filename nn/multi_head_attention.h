@@ -9,7 +9,7 @@ namespace tapegrad::nn {
 struct AttentionNames {
   const char* qkv = "c_attn";
   const char *query = "W_query", *key = "W_key", *value = "W_value";
-  const char *out = "c_proj", *query_norm = "q_norm", *key_norm = "k_norm";
+  const char *out = "c_proj", *query_norm = "q_norm", *key_norm = "k_norm", *sinks = "sinks";
 };
 
 struct AttentionConfig {
@@ -30,7 +30,8 @@ struct AttentionConfig {
   std::int64_t query_scale_positions = 8192;
   bool out_gate = false;  // W_query also makes gates: see below
   bool causal = true;
-  ScoreOptions scores = {};  // a window is for self-attention
+  bool sinks = false;        // a learned one for each head: see ScoreOptions
+  ScoreOptions scores = {};  // without sinks; a window is for self-attention
   double dropout = 0;        // of the attention weights
   double out_dropout = 0;    // of the result
   AttentionNames names = {};
@@ -58,6 +59,7 @@ struct MultiHeadAttention {
   Linear W_query, W_key, W_value;  // C → H·D, or 2·H·D with gates, C → K·D each
   Linear c_proj;                   // H·D → C
   Norm q_norm, k_norm;             // over D, or H·D and K·D; absent without qk_norm
+  Tensor sinks;                    // (H), 0 at first; undefined without sinks
   MultiHeadAttention() = default;
   MultiHeadAttention(const Params& p, std::int64_t channels, const AttentionConfig& config);
   bool exists() const { return c_proj.weight.exists(); }
@@ -99,6 +101,7 @@ struct MultiHeadAttention {
   QKV project(const Tensor& x, const Places& places) const;
   Tensor turned(const Tensor& x, std::int64_t channels, const Places& places,
                 bool back = false) const;
+  ScoreOptions scores(const Tensor& document_starts = {}) const;
   // True if Q, K and V can stay side by side as c_attn makes them.
   bool packed() const;
   void check_crosses() const;

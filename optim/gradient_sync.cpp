@@ -1,8 +1,9 @@
 #include "tapegrad/optim/gradient_sync.h"
 
 #include "tapegrad/autograd/internal/finite.h"
-#include "tapegrad/optim/internal/shared_gradient_sync.h"
 #include "tapegrad/optim/optimizer_state.h"
+#include "tapegrad/optim/processes/internal/local_steps_sync.h"
+#include "tapegrad/optim/processes/internal/shared_gradient_sync.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -48,15 +49,19 @@ class OwnUpdates : public GradientSync {
 
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules, Processes* processes,
-                                                 CommDType sent) {
-  return make_gradient_sync(parameters, make_groups(parameters, rules), processes, sent);
+                                                 CommDType sent,
+                                                 const std::optional<LocalSteps>& local) {
+  return make_gradient_sync(parameters, make_groups(parameters, rules), processes, sent, local);
 }
 
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const ParameterGroups& groups,
-                                                 Processes* processes, CommDType sent) {
-  if (processes == nullptr || processes->alone())
-    return std::make_unique<OwnUpdates>(parameters, groups);
+                                                 Processes* processes, CommDType sent,
+                                                 const std::optional<LocalSteps>& local) {
+  if (processes != nullptr && processes->alone()) processes = nullptr;
+  if (local) return make_local_steps(parameters, groups, *local, processes, sent);
+  check(sent != CommDType::int8, "int8 is for differences of weights, which local steps make");
+  if (processes == nullptr) return std::make_unique<OwnUpdates>(parameters, groups);
   return std::make_unique<SharedGradientSync>(parameters, groups, *processes, sent);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "tapegrad/comm/processes.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/comm_dtype.h"
+#include "tapegrad/optim/local_steps.h"
 #include "tapegrad/optim/parameter_groups.h"
 
 namespace tapegrad::optim {
@@ -23,7 +25,9 @@ namespace tapegrad::optim {
 //   sync.step(lr, factor);
 //   sync.zero_grad();
 //
-// Of several processes, all must make the same calls.
+// Of several processes, all must make the same calls. With local steps (local_steps.h), a process
+// steps by its own micro-batches: its gradients, norm and optimiser are its own, and so are the
+// parameters between two meetings, which step() makes.
 class GradientSync {
  public:
   // Gives `take` to a tape's backward.
@@ -46,32 +50,42 @@ class GradientSync {
   // far as this process has them. Of several, each has other parts, and together they have all. A
   // parameter without a gradient has none.
   virtual std::vector<GradientPart> gradients() const = 0;
-  // See OptimizerState::step. Afterwards every process has all new parameters.
+  // See OptimizerState::step. Afterwards every process has all new parameters, or its own ones.
   virtual void step(double lr, double grad_factor, double decay_factor = 1) = 0;
   virtual void zero_grad() = 0;
   virtual std::int64_t steps() const = 0;
   // The groups of the parameters, in their order.
   virtual const ParameterGroups& groups() const = 0;
 
+  // The same tensors, where parameters have the values that all processes agree on: with local
+  // steps, those of the last meeting. They are what a model file should have.
+  virtual NamedTensors agreed(NamedTensors tensors) const { return tensors; }
+  // Goes on from these values, as after a meeting.
+  virtual void restart() {}
+
   // Writes what the optimiser keeps, with more metadata (rank 0 alone; the others send it their
-  // shares). The file does not depend on the number of processes.
+  // shares). The file does not depend on the number of processes, but with local steps: then it has
+  // the state of each.
   virtual void save(const std::string& path, Metadata metadata) const = 0;
-  // Errors as OptimizerState::load_state.
+  // Errors as OptimizerState::load_state; the file is of local steps that were made otherwise.
   virtual void load(const TensorSource& file) = 0;
   // The name of a tensor of the state that has a value that is not finite; empty if there is none.
   virtual std::string broken_tensor() const = 0;
 };
 
 // For one process, or for a group. `sent` is how gradients travel between processes: bf16 halves
-// the bytes, and rounds each micro-batch's gradients before they are added up.
+// the bytes, and rounds each micro-batch's gradients before they are added up. With `local`, it is
+// how differences of weights travel at a meeting, both ways.
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules,
                                                  Processes* processes = nullptr,
-                                                 CommDType sent = CommDType::f32);
+                                                 CommDType sent = CommDType::f32,
+                                                 const std::optional<LocalSteps>& local = {});
 // For groups that the caller has made, with optimisers of its own perhaps.
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const ParameterGroups& groups,
                                                  Processes* processes = nullptr,
-                                                 CommDType sent = CommDType::f32);
+                                                 CommDType sent = CommDType::f32,
+                                                 const std::optional<LocalSteps>& local = {});
 
 }  // namespace tapegrad::optim

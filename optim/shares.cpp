@@ -114,6 +114,16 @@ std::int64_t unit_of(ShardGranularity cut, const Shape& shape) {
   return std::min(n, std::lcm(kSquareChunk, std::max<std::int64_t>(n / shape[0], 1)));
 }
 
+std::vector<std::int64_t> sizes_of(const NamedTensors& parameters) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& [name, t] : parameters) {
+    check(t.dtype() == DType::f32, "'{}' is {}: several processes train f32 alone", name,
+          name_of(t.dtype()));
+    sizes.push_back(t.numel());
+  }
+  return sizes;
+}
+
 std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
                               std::int64_t bucket_size, const std::vector<std::int64_t>& units) {
   std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks));  // elements of each rank

@@ -45,7 +45,7 @@ Kind kind_of(std::string_view op) {
   if (has("norm")) return kNorms;
   if (op == "kv_cache") return kCache;
   if (op == "embedding" || op == "gather_rows") return kEmbedding;
-  for (const auto* name : {"gelu", "relu", "relu2", "silu", "swiglu"}) {
+  for (const auto* name : {"gelu", "relu", "relu2", "silu", "swiglu", "clamped_swiglu"}) {
     if (op == name) return kActivation;
   }
   return kRest;

@@ -16,6 +16,22 @@ bool is_numpy_scalar(py::handle object) {
 
 }  // namespace
 
+std::shared_ptr<PyObject> kept(py::handle object) {
+  return {object.inc_ref().ptr(), [](PyObject* let_go) {
+            if (Py_IsInitialized() == 0) return;
+            const py::gil_scoped_acquire locked;
+            Py_DECREF(let_go);
+          }};
+}
+
+Tensor returned_tensor(py::handle value) {
+  if (!py::isinstance<Tensor>(value)) {
+    throw py::type_error("a function must return a Tensor here, and returned " +
+                         py::cast<std::string>(py::str(value.get_type().attr("__name__"))));
+  }
+  return value.cast<Tensor>();
+}
+
 bool read_number(py::handle from, Number& to) {
   if (PyFloat_Check(from.ptr()) == 0 && PyLong_Check(from.ptr()) == 0 && !is_numpy_scalar(from)) {
     return false;

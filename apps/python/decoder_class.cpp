@@ -170,10 +170,14 @@ DecoderClass bind_decoder(py::module_& m) {
       .def("stream", &stream, py::arg("prompt") = "", "Its pieces, as they are made.")
       .def(
           "encode",
-          [](const DecoderLayer& model, const std::string& text, bool allow_special) {
-            return tokenizer_of(model).encode(text, allow_special);
+          [](const DecoderLayer& model, const std::string& text, bool allow_special, bool prompt) {
+            const data::Tokenizer& tokenizer = tokenizer_of(model);
+            return prompt ? run::prompt_tokens(tokenizer, text)
+                          : tokenizer.encode(text, allow_special);
           },
-          py::arg("text"), py::arg("allow_special") = false, "The tokens of a text.")
+          py::arg("text"), py::arg("allow_special") = false, py::arg("prompt") = false,
+          "The tokens of a text; with `prompt`, those that generate() begins with: what the "
+          "tokenizer sets before a text comes first, and an empty text has a token, too.")
       .def("decode", &decode, py::arg("ids"), "The text of tokens.");
   m.def("load", &load, py::arg("path"), py::arg("weights") = py::none(),
         py::arg("checkpoint") = std::string(run::kLast), py::arg_v("dtype", DType::f32, "f32"),

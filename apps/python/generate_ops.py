@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from header_parser import Declarations, Unreadable, read_enums, read_header
-from translator import LEFT_OUT, SELVES, Translator, bare_type, literal
+from translator import FUNCTIONS, LEFT_OUT, SELVES, Translator, bare_type, literal
 
 ENUMS = "autograd/gemm/precision.h"  # has one that ops take
 
@@ -63,7 +63,8 @@ def translate(found, classes):
     names = {f.name for f in found.functions} | set(found.others) | classes
     if classes:
         problems += [f"LEFT_OUT names {name}, which no header declares" for name in LEFT_OUT if name.split(".")[0] not in names]
-    problems += [f"{name} is no struct, enum or function" for name in found.others if name not in LEFT_OUT and name not in classes]
+    known = {*LEFT_OUT, *classes, *map(bare_type, FUNCTIONS)}
+    problems += [f"{name} is no struct, enum or function" for name in found.others if name not in known]
     blocks = {name: [] for name in ("", *SELVES)}
     for function in found.functions:
         if function.name in LEFT_OUT:

@@ -192,6 +192,7 @@ def read_header(path, name, found, with_functions=True):
             continue
         elif match := re.match(r"using (\w+) =", code):
             found.others.append(match[1])
+            struct_comment = comment
         elif not re.match(r"(struct|class) \w+;|inline constexpr |template ", code):
             function = read_function(code, comment, name, space)
             function.comment = described(function, before, struct_comment)

@@ -41,6 +41,8 @@ PYBIND11_MODULE(_core, m) {
   add_members(tensor, m);
   bind_ops(m);
   bind_tape(m);
+  bind_own_ops(m);
+  bind_train(m);
   DecoderClass decoder = bind_decoder(m);
   add_members(decoder);
   m.attr("__name__") = name;

@@ -121,9 +121,7 @@ py::object gradient(const PythonTape& tape, const Tensors& roots, const Tensors&
     found = running.gradient(listed(roots), listed(wrt), options);
   }
   if (std::holds_alternative<Tensor>(wrt)) return or_none(found[0]);
-  py::list gradients;
-  for (const Tensor& g : found) gradients.append(or_none(g));
-  return gradients;
+  return or_none(found);
 }
 
 }  // namespace

@@ -32,16 +32,9 @@ std::uintptr_t address(const Tensor& t) {
   });
 }
 
-// A tensor on memory that `owner` keeps. It may be let go of in a thread without the GIL, or after
-// Python's end.
+// A tensor on memory that `owner` keeps.
 Tensor from_address(std::uintptr_t data, const Shape& shape, DType dtype, const py::object& owner) {
-  owner.inc_ref();
-  const std::shared_ptr<void> keeper(owner.ptr(), [](void* kept) {
-    if (Py_IsInitialized() == 0) return;
-    const py::gil_scoped_acquire locked;
-    Py_DECREF(static_cast<PyObject*>(kept));
-  });
-  return Tensor::from_blob(reinterpret_cast<void*>(data), shape, dtype, keeper);
+  return Tensor::from_blob(reinterpret_cast<void*>(data), shape, dtype, kept(owner));
 }
 
 }  // namespace

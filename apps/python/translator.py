@@ -1,7 +1,7 @@
 """Writes the bindings of what header_parser.py reads: each parameter, function and class of C++ as one of Python's.
 
 A parameter `options` becomes keyword arguments, one per field; other structs become classes made of keyword arguments; enums are
-strings; a Weight is a tensor; structs of results are named tuples. A layer's Params become a generator of random numbers, its first
+strings; a Weight is a tensor; a function is one of Python's; structs of results are named tuples. A layer's Params become a generator of random numbers, its first
 argument."""
 
 import keyword
@@ -11,8 +11,6 @@ from header_parser import Unreadable
 
 LEFT_OUT = {
     "BatchInvariant": "texts of several rows are made in C++",
-    "CheckpointFunction": "checkpoint() needs functions written in Python",
-    "checkpoint": "it needs functions written in Python",
     "linear_distillation": "a Teacher is a function, which would be written in Python",
     "attention_reference": "KeepMask is made by C++ alone; attention() has the same results",
     "FeedForward": "its linears have names of their own in files: two Linear and an op are one",
@@ -48,10 +46,17 @@ PLAIN = {
     "Size2d": "Pair<std::int64_t>",
     "Scale2d": "Pair<Number>",
 }
+# Functions of Python's: what makes one of C++ of them, in op_support.h.
+FUNCTIONS = {
+    "const TensorFunction&": "function_of_one",
+    "const TensorsFunction&": "function_of_several",
+    "const CheckpointFunction&": "function_with_rng",
+    "const std::function<Tensor(std::int64_t example)>&": "function_of_example",
+}
 TENSORS = ("const Tensor&", "const Tensor*", "const std::vector<Tensor>&", "Tensor&", "const Parameters&", "DecoderLayer&")
 RESULTS = {
     *("void", "Tensor", "bool", "float", "double", "int", "int64_t", "uint32_t", "uint64_t", "std::int64_t", "std::uint64_t", "std::size_t"),
-    *("std::string", "Shape", "DType", "std::vector<Tensor>", "std::vector<double>", "std::vector<int64_t>"),
+    *("std::string", "Shape", "DType", "Grads", "std::vector<Grads>", "std::vector<Tensor>", "std::vector<double>", "std::vector<int64_t>"),
 }
 KEEP_RNG = "py::keep_alive<1, 2>()"  # a layer's Params refer to it
 RNG, LR, DTYPE = 'py::arg("rng")', 'py::arg("lr") = 1e-3', 'py::arg_v("dtype", DType::f32, "f32")'
@@ -108,6 +113,8 @@ class Translator:
         shown = f'py::arg("{name}")'
         if bare in ("Tensor", "Weight") and default == "{}":
             return f"const Tensor* {name}", f"or_undefined({name})", f"{shown} = py::none()"
+        if parameter.type in FUNCTIONS:
+            return f"const Callable& {name}", f"{FUNCTIONS[parameter.type]}({name})", shown
         if enum := self.enum_of(bare, owner):
             if default is not None:
                 shown += f' = "{default.rsplit("::", 1)[-1]}"'
@@ -172,7 +179,7 @@ class Translator:
         if result in RESULTS:
             return
         struct = self.found.structs.get(f"{owner}::{result}") or self.found.structs.get(result)
-        if struct is None or struct.problem or any(f.type not in ("Tensor", "double") or f.default for f in struct.fields):
+        if struct is None or struct.problem or any(f.type not in ("Tensor", "Grads", "double") or f.default for f in struct.fields):
             raise Unreadable(f"the result '{function.result}'")
         self.results[struct.name] = struct
 

@@ -28,7 +28,7 @@ def tag():
 def build():
     """The folder of the package."""
     folder = Path(os.environ.get("TAPEGRAD_PYTHON_BUILD", SOURCES / "build-python"))
-    options = ["-DTAPEGRAD_PYTHON=ON", "-DTAPEGRAD_BUILD_APPS=OFF", "-DTAPEGRAD_BUILD_TESTS=OFF"]
+    options = ["-DTAPEGRAD_PYTHON=ON", "-DTAPEGRAD_BUILD_TESTS=OFF"]
     subprocess.run(["cmake", "-S", SOURCES, "-B", folder, *options, f"-DPython_EXECUTABLE={sys.executable}"], check=True)
     subprocess.run(["cmake", "--build", folder, "--parallel", str(os.cpu_count()), "--target", "tapegrad_python"], check=True)
     return folder / "python" / "tapegrad"

@@ -177,20 +177,25 @@ const cli::TrainingProgram<Options, Facts, Plan>& training() {
   return program;
 }
 
+int train_with(const cli::Call& call, Processes& processes,
+               const std::function<void(run::RunFolder&)>& opened) {
+  const std::optional<const ParsedCall> parsed = cli::parse(training(), call, processes);
+  if (!parsed) return 0;
+  const auto other = cli::code_of_rank_0(processes, [&] { return run_other_mode(*parsed); });
+  if (other) return *other;
+  cli::TrainingCall here(call, processes, parsed->arguments.given, parsed->plan);
+  if (opened) opened(here.folder());
+  run::LearntText learnt = read_text(parsed->plan, here.folder());
+  const Plan plan = resolve(parsed->arguments, with_text(parsed->facts, parsed->plan, learnt.data,
+                                                         here.folder().processes()));
+  Program program(plan, here.folder(), std::move(learnt.text), std::move(learnt.data));
+  return here.train(program.task(), plan.optimizer, plan.evaluation, plan.most_iters);
+}
+
 int train(const cli::Call& call) {
   ignore_closed_pipes();
-  return cli::run_processes(call.name, [&](Processes& processes) {
-    const std::optional<const ParsedCall> parsed = cli::parse(training(), call, processes);
-    if (!parsed) return 0;
-    const auto other = cli::code_of_rank_0(processes, [&] { return run_other_mode(*parsed); });
-    if (other) return *other;
-    cli::TrainingCall here(call, processes, parsed->arguments.given, parsed->plan);
-    run::LearntText learnt = read_text(parsed->plan, here.folder());
-    const Plan plan = resolve(parsed->arguments, with_text(parsed->facts, parsed->plan, learnt.data,
-                                                           here.folder().processes()));
-    Program program(plan, here.folder(), std::move(learnt.text), std::move(learnt.data));
-    return here.train(program.task(), plan.optimizer, plan.evaluation, plan.most_iters);
-  });
+  return cli::run_processes(call.name,
+                            [&](Processes& processes) { return train_with(call, processes); });
 }
 
 }  // namespace tapegrad::gpt

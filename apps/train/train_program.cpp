@@ -61,7 +61,7 @@ Program::Program(Plan plan, run::RunFolder& folder, run::Text text, run::TextDat
       settings_(settings_of(plan_, data_)),
       prompt_(run::prompt_tokens(data_.tokenizer, plan_.epochs.sample_prompt)),
       memory_(run::checked_memory(memory_of(plan_), plan_.call.max_minutes.has_value(),
-                                  folder.processes())),
+                                  folder.processes(), plan_.optimizer.local_steps.has_value())),
       rng_(plan_.random.seed),
       params_(make_params(weight_plan(plan_), folder, rng_)),
       gpt_(make_gpt(params_, weight_plan(plan_), plan_.init.init, plan_.extras.recomputes(), rng_)),

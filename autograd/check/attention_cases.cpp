@@ -126,6 +126,32 @@ void add_scores(Cases& cases) {
          const Tensor mask = ids({0, 1, 0, 0, 0, 1, 1, 1, 1}, {3, 3}).to(DType::boolean);
          return attention(x[0], 2, {.causal = false, .scores = {.attn_mask = mask}});
        }},
+      {"attention(2, sinks)", {{2, 5, 12}, {2}}, normal,
+       [](In x) { return attention(x[0], 2, {.scores = {.sinks = x[1]}}); }},
+      {"attention(2, full, sinks)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}, {2}}, normal,
+       [](In x) {
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .scores = {.sinks = x[3]}});
+       }},
+      {"attention(2, sinks, one query)", {{2, 1, 4}, {2, 5, 4}, {2, 5, 4}, {2}}, normal,
+       [](In x) {
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .scores = {.sinks = x[3]}});
+       }},
+      // Rows that see no key, but their sink.
+      {"attention(4, sinks, all others), groups of 2", {{2, 6, 8}, {2, 6, 4}, {2, 6, 4}, {4}}, normal,
+       [](In x) {
+         Rng r(3);
+         const Tensor padding = ids({1, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 0}, {2, 6}).to(DType::u8);
+         const Tensor starts = ids({0, 0, 0, 0, 4, 4, 0, 1, 1, 1, 1, 1}, {2, 6});
+         return attention(x[0], x[1], x[2], 4,
+                          {.dropout = 0.4, .rng = &r, .key_padding_mask = padding,
+                           .scores = {.scale = 1.3, .softcap = 1.5, .window = 3,
+                                      .document_starts = starts, .sinks = x[3]}});
+       }},
+      {"attention(2, attn_mask, sinks)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}, {2, 5}, {2}}, normal,
+       [](In x) {
+         return attention(x[0], x[1], x[2], 2,
+                          {.causal = false, .scores = {.attn_mask = x[3], .sinks = x[4]}});
+       }},
       {"attention_reference(2, all three)", {{1, 5, 4}, {1, 5, 4}, {1, 5, 4}}, normal,
        [](In x) {
          return attention_reference(x[0], x[1], x[2], 2, true, {}, {},

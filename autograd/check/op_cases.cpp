@@ -243,6 +243,10 @@ void add_fused(Cases& cases) {
       {"swiglu", {{}, {}}, normal, [](In x) { return swiglu(x[0], x[1]); }},
       {"swiglu", {{3, 0}, {3, 0}}, normal, [](In x) { return swiglu(x[0], x[1]); }},
       {"swiglu, one as both", {{4}}, normal, [](In x) { return swiglu(x[0], x[0]); }},
+      {"clamped_swiglu", {{3, 5}, {3, 5}}, normal, [](In x) { return clamped_swiglu(x[0], x[1]); }},
+      {"clamped_swiglu(alpha 0.8, limit 0.6)", {{4, 6}, {4, 6}}, normal,
+       [](In x) { return clamped_swiglu(x[0], x[1], {.alpha = 0.8, .limit = 0.6}); }},
+      {"clamped_swiglu", {{3, 0}, {3, 0}}, normal, [](In x) { return clamped_swiglu(x[0], x[1]); }},
       {"checkpoint, one tensor twice", {{3}}, normal,
        [](In x) {
          return checkpoint([](In y, Rng*) { return y[0] * y[1] * y[1]; }, {x[0], x[0]});

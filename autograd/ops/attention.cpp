@@ -27,6 +27,17 @@ HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
   return {data, packed.row, packed.batch};
 }
 
+// q, k and v, or their gradients: three tensors (B, T, …), or the parts of one (B, T, 3C). They
+// differ only in how far rows lie apart.
+template <class T, class Tensors>
+auto heads_of(Tensors& qkv) {
+  if (qkv.size() == 1) {
+    const auto all = rows_of<T>(qkv[0]);
+    return std::array{part_of(all, 0), part_of(all, 1), part_of(all, 2)};
+  }
+  return std::array{rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2])};
+}
+
 AttentionTiles tiles_of(const AttentionSizes& size, const ScoreOptions& scores) {
   const Tensor& documents = scores.document_starts;
   return {.size = size,
@@ -34,14 +45,21 @@ AttentionTiles tiles_of(const AttentionSizes& size, const ScoreOptions& scores) 
           .starts = documents.defined() ? documents.data<std::int32_t>() : nullptr};
 }
 
+// The inputs of the op are q, k and v, or all three in one, and then the sinks, if there are some.
 struct Call {
   AttentionSizes size;
-  ScoreOptions scores;
+  ScoreOptions scores;  // without sinks
   KeepMask keep;
-  Tensor padding;  // (B, Tk) u8, or undefined
+  Tensor padding;          // (B, Tk) u8, or undefined
+  bool has_sinks = false;  // (H)
+
+  Inputs qkv_of(Inputs in) const { return in.first(in.size() - (has_sinks ? 1 : 0)); }
+  Tensor sinks_of(Inputs in) const { return has_sinks ? in.back() : Tensor(); }
 
   template <class T>
-  AttentionKernel<T> kernel(const std::array<HeadRows<const T>, 3>& qkv) const {
+  AttentionKernel<T> kernel(Inputs in) const {
+    const Inputs parts = qkv_of(in);
+    const auto qkv = heads_of<T>(parts);
     return {.tiles = tiles_of(size, scores),
             .q = qkv[0],
             .k = qkv[1],
@@ -49,7 +67,8 @@ struct Call {
             .keep = keep,
             .padding = padding.defined() ? padding.data<std::uint8_t>() : nullptr,
             .scale = scale_of(scores, size.D),
-            .cap = scores.softcap};
+            .cap = scores.softcap,
+            .sinks = has_sinks ? in.back().data<T>() : nullptr};
   }
 };
 
@@ -62,6 +81,8 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
   check_padding(options.key_padding_mask, q[0], Tk);
   check_scores(options.scores, options.causal, q[0], q[1]);
   Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal}, options.scores, {}, {}};
+  call.has_sinks = options.scores.sinks.defined();
+  call.scores.sinks = {};
   // Copies, so that the caller may change the masks before backward.
   if (options.key_padding_mask.defined()) call.padding = options.key_padding_mask.clone();
   Tensor& documents = call.scores.document_starts;
@@ -72,24 +93,13 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
   return call;
 }
 
-// q, k and v, or their gradients: three tensors (B, T, …), or the parts of one (B, T, 3C). They
-// differ only in how far rows lie apart.
-template <class T, class Tensors>
-auto heads_of(Tensors& qkv) {
-  if (qkv.size() == 1) {
-    const auto all = rows_of<T>(qkv[0]);
-    return std::array{part_of(all, 0), part_of(all, 1), part_of(all, 2)};
-  }
-  return std::array{rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2])};
-}
-
-FusedOp::Output forward(const Call& call, Inputs qkv) {
+FusedOp::Output forward(const Call& call, Inputs in) {
   const auto& [B, Tq, Tk, H, D, causal, group] = call.size;
-  const DType dtype = qkv[0].dtype();
+  const DType dtype = in[0].dtype();
   Tensor out = Tensor::empty({B, Tq, H * D}, dtype), stats = Tensor::empty({B, H, Tq, 2}, dtype);
   dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
-    call.kernel<T>(heads_of<T>(qkv)).forward(rows_of<T>(out), stats.mutable_data<T>());
+    call.kernel<T>(in).forward(rows_of<T>(out), stats.mutable_data<T>());
   });
   return {out, {stats, call.keep.stored()}};
 }
@@ -101,8 +111,9 @@ Tensor sum_groups(const Tensor& x, const Call& call) {
   return reshape(sum(reshape(x, {B, Tk, K, group, D}), {3}), {B, Tk, K * D});
 }
 
-Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& stats) {
+Grads backward(const Call& call, const Tensor& dy, Inputs in, const Tensor& stats) {
   const auto& [B, Tq, Tk, H, D, causal, group] = call.size;
+  const Inputs qkv = call.qkv_of(in);
   Grads grads;
   for (std::size_t i = 0; i < qkv.size(); ++i) {
     // Each head of queries has a dk and a dv of its own here.
@@ -112,30 +123,36 @@ Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& sta
     const bool empty = Tq == 0 || !tiles_of(call.size, call.scores).meets_all();
     grads.push_back(empty ? Tensor::zeros(shape, dy.dtype()) : Tensor::empty(shape, dy.dtype()));
   }
+  Tensor dsinks = call.has_sinks ? Tensor::empty({B, H, Tq}, dy.dtype()) : Tensor();
   dispatch(dy.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto d = heads_of<T>(grads);
-    call.kernel<T>(heads_of<T>(qkv)).backward(rows_of<T>(dy), stats.data<T>(), d[0], d[1], d[2]);
+    call.kernel<T>(in).backward(rows_of<T>(dy), stats.data<T>(), d[0], d[1], d[2],
+                                call.has_sinks ? dsinks.mutable_data<T>() : nullptr);
   });
   if (group > 1) {
     for (std::size_t i : {1, 2}) grads[i] = sum_groups(grads[i], call);
   }
+  if (call.has_sinks) grads.push_back(sum(dsinks, {0, 2}));
   return grads;
 }
 
-Tensor reference(const Call& call, Inputs qkv) {
+Tensor reference(const Call& call, Inputs in) {
+  const Inputs qkv = call.qkv_of(in);
   std::vector<Tensor> parts(qkv.begin(), qkv.end());
   if (qkv.size() == 1) {
     const std::int64_t C = qkv[0].dim(2) / 3;
     parts = split(qkv[0], {C, C, C}, 2);
   }
+  ScoreOptions scores = call.scores;
+  scores.sinks = call.sinks_of(in);
   return attention_reference(parts[0], parts[1], parts[2], static_cast<int>(call.size.H),
-                             call.size.causal, call.keep, call.padding, call.scores);
+                             call.size.causal, call.keep, call.padding, scores);
 }
 
 Tensor forward_cached(AttentionSizes size, const ScoreOptions& scores,
                       std::span<const CachedKeys> cached, const std::vector<std::int64_t>& lengths,
-                      const Tensor& q) {
+                      const Tensor& q, const Tensor& sinks) {
   Tensor out = Tensor::empty(q.shape(), q.dtype());
   const KeepMask keep;
   dispatch(out.dtype(), [&](auto zero) {
@@ -150,7 +167,8 @@ Tensor forward_cached(AttentionSizes size, const ScoreOptions& scores,
                                     .cached = cached,
                                     .keep = keep,
                                     .scale = scale_of(scores, size.D),
-                                    .cap = scores.softcap};
+                                    .cap = scores.softcap,
+                                    .sinks = sinks.defined() ? sinks.data<T>() : nullptr};
     kernel.forward(rows_of<T>(out), stats.mutable_data<T>());
   });
   return out;
@@ -179,8 +197,11 @@ void check_cached(const Tensor& q, const CachedKeys& c, const CachedPage& first)
 
 // One body for both forms, which reports tell apart by their names.
 Tensor apply_attention(std::string_view name, std::string_view backward_name,
-                       const std::vector<Tensor>& qkv, const Call& call) {
-  return apply_fused(qkv,
+                       std::vector<Tensor> in, const Call& call, const Tensor& sinks) {
+  check_sinks(sinks, static_cast<int>(call.size.H), in[0].dtype());
+  if (sinks.defined()) in.push_back(sinks);
+  if (call.scores.attn_mask.defined()) return reference(call, in);
+  return apply_fused(in,
                      {.name = name,
                       .backward_name = backward_name,
                       .forward = [call](Inputs in, const Needs&) { return forward(call, in); },
@@ -195,8 +216,8 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options)
   check(qkv.rank() == 3 && qkv.dim(2) % 3 == 0, "[attention] qkv must be (B, T, 3C), not {}",
         qkv.shape());
   const Call call = make_call(qkv.shape(), qkv.dim(2) / 3, qkv.dim(1), n_head, options);
-  if (call.scores.attn_mask.defined()) return reference(call, {&qkv, 1});
-  return apply_attention("attention_qkv", "attention_qkv_backward", {qkv}, call);
+  return apply_attention("attention_qkv", "attention_qkv_backward", {qkv}, call,
+                         options.scores.sinks);
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
@@ -204,8 +225,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
   const std::int64_t group = group_size(q.shape(), k.shape(), v.shape(), n_head);
   Call call = make_call(q.shape(), q.dim(2), k.dim(1), n_head, options);
   call.size.group = group;
-  if (call.scores.attn_mask.defined()) return reference(call, std::array{q, k, v});
-  return apply_attention("attention", "attention_backward", {q, k, v}, call);
+  return apply_attention("attention", "attention_backward", {q, k, v}, call, options.scores.sinks);
 }
 
 Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head,
@@ -216,6 +236,7 @@ Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head
   check(!scores.document_starts.defined(), "[attention] a cached sequence is one document");
   check(!scores.attn_mask.defined(), "[attention] attention to cached keys takes no attn_mask");
   check_scores(scores, true, q.dim(0), q.dim(1));
+  check_sinks(scores.sinks, n_head, q.dtype());
   const CachedPage& first = *cached[0].pages[0];
   std::vector<std::int64_t> lengths;
   for (const CachedKeys& c : cached) {
@@ -231,10 +252,10 @@ Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head
                             /*causal=*/true,
                             group_size(q.shape(), shape, shape, n_head)};
   return apply(
-      "attention", {q},
+      "attention", {q, scores.sinks},
       [&](Inputs in, Saved& saved) {
         check(!saved.recording(), "[attention] no tape can record attention to cached keys");
-        return forward_cached(size, scores, cached, lengths, in[0]);
+        return forward_cached(size, scores, cached, lengths, in[0], in[1]);
       },
       [](const Tensor&, const Saved&, const Needs&) { return Grads(); });
 }

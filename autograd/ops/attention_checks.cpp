@@ -55,6 +55,12 @@ void check_attn_mask(const Tensor& mask, const Tensor& scores) {
         scores.shape());
 }
 
+void check_sinks(const Tensor& sinks, int n_head, DType dtype) {
+  check(!sinks.defined() || (sinks.shape() == Shape{n_head} && sinks.dtype() == dtype),
+        "[attention] sinks must be {} of {}, not {} of {}", name_of(dtype), Shape{n_head},
+        sinks.defined() ? name_of(sinks.dtype()) : "", sinks.defined() ? sinks.shape() : Shape{});
+}
+
 void check_heads(std::int64_t C, int n_head) {
   check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
         n_head);

@@ -32,6 +32,10 @@ struct ScoreOptions {
   // attn_mask of PyTorch's nn.MultiheadAttention; in F.scaled_dot_product_attention, true means the
   // opposite. With a mask, attention is attention_reference, with matrices of (B, H, Tq, Tk).
   Tensor attn_mask = {};
+  // (H) of q's dtype, which get gradients: a logit of each head that joins the softmax of each
+  // query, after all the above, as that of a key whose value is 0. So a head may take less than one
+  // value in all (OpenAI, "gpt-oss-120b & gpt-oss-20b Model Card", 2025, section 2.2).
+  Tensor sinks = {};
 };
 struct AttentionOptions {
   bool causal = true;  // query i sees keys up to i
@@ -55,7 +59,8 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options = {});
 // The weights of attention alone, softmax(Q·Kᵀ/√D), for looking at them: each query's row over the
-// keys sums to one, or is zeros if it sees none. q (B, Tq, C), k (B, Tk, K·D) → (B, H, Tq, Tk).
+// keys sums to one, with sinks to less, or is zeros if it sees none. q (B, Tq, C), k (B, Tk, K·D) →
+// (B, H, Tq, Tk).
 Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal = true,
                          const Tensor& key_padding_mask = {}, const ScoreOptions& scores = {});
 // Attention written with matmul and softmax: what the fused op is checked against, and

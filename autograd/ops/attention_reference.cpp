@@ -41,6 +41,14 @@ Tensor rows_without_score(const Tensor& scores) {
   return eq(sum(none.to(scores.dtype()), {-1}, true), static_cast<double>(scores.dim(-1)));
 }
 
+// The softmax of scores (B, H, Tq, Tk) and a sink of each head, without the sink's share.
+Tensor softmax_beside(const Tensor& scores, const Tensor& sinks) {
+  if (!sinks.defined()) return softmax(scores);
+  const Tensor column =
+      broadcast_to(reshape(sinks, {sinks.numel(), 1, 1}), scores.shape().with(-1, 1));
+  return slice(softmax(concat({scores, column}, -1)), -1, 0, scores.dim(-1));
+}
+
 // x (B, T, heads·D) → (B, n_head, T, D), where `shared` heads of the result are one head of x.
 Tensor split_heads(const Tensor& x, std::int64_t n_head, std::int64_t shared) {
   const std::int64_t B = x.dim(0), T = x.dim(1), own = n_head / shared, D = x.dim(2) / own;
@@ -55,6 +63,7 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool caus
   const std::int64_t group = group_size(q.shape(), k.shape(), k.shape(), n_head), Tq = q.dim(1),
                      Tk = k.dim(1);
   check_scores(options, causal, q.dim(0), Tq);
+  check_sinks(options.sinks, n_head, q.dtype());
   check(!causal || Tq == Tk, "[attention] causal needs as many queries as keys, not {} and {}", Tq,
         Tk);
   Tensor scores =
@@ -69,7 +78,7 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool caus
   if (hidden.defined()) scores = masked_fill(scores, hidden, kMinusInfinity);
   // The softmax of such a row would be NaN, and so would its gradient.
   const Tensor blind = rows_without_score(scores);
-  return masked_fill(softmax(masked_fill(scores, blind, 0)), blind, 0);
+  return masked_fill(softmax_beside(masked_fill(scores, blind, 0), options.sinks), blind, 0);
 }
 
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,

@@ -25,6 +25,7 @@ AttentionConfig attention_config(const DecoderConfig& c, int block) {
                     .query_scale_beta = c.query_scale_beta,
                     .query_scale_positions = c.rope_original_positions,
                     .out_gate = c.attn_gate,
+                    .sinks = c.attention_sinks,
                     .scores = c.scores_of(block),
                     .dropout = c.dropout,
                     .out_dropout = c.attn_out_dropout ? c.dropout : 0,

@@ -123,7 +123,7 @@ Experts::Experts(const Params& p, std::int64_t channels, const ExpertsConfig& o,
                  const FeedForwardConfig& expert, const ExpertNames& names)
     : options(o),
       config(expert),
-      router(p.unadapted().unquantized() / names.router, channels, o.experts, false) {
+      router(p.unadapted().unquantized() / names.router, channels, o.experts, o.router_bias) {
   router.weight.precision = Precision::full;  // near ties, rounding would choose other experts
   if (o.selection_bias) {
     selection_bias = p.buffer(names.selection_bias, {o.experts},
@@ -182,8 +182,7 @@ Tensor Experts::of_experts(const Tensor& pairs, const Routes& routes, Rng* rng) 
     const std::vector<Tensor> parts = config.joined_gate
                                           ? split(up, {config.hidden, config.hidden}, -1)
                                           : std::vector<Tensor>{c_gate(pairs, routes), up};
-    if (config.activation == Activation::silu) return swiglu(parts[0], parts[1]);
-    return activate(parts[0], config.activation) * parts[1];
+    return activate_gated(parts[0], parts[1], config.activation);
   };
   return c_proj(maybe_dropout(inner(), config.hidden_dropout, rng), routes);
 }

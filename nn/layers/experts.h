@@ -28,6 +28,7 @@ struct ExpertsConfig {
   // (dense) has not. Empty: all have them.
   std::string pattern = {};
   RouterScores scores = RouterScores::softmax;
+  bool router_bias = false;  // of the logits
   // Each expert has a number that is added to its scores where experts are chosen, and nowhere
   // else (section 2.1.2 there; Wang et al., "Auxiliary-Loss-Free Load Balancing Strategy for
   // Mixture-of-Experts", 2024, section 3).
@@ -58,6 +59,8 @@ struct ExpertsConfig {
       {.newer = true});
     t("moe_scores", c.scores,
       "scores of experts: softmax, whose sum over all is 1, or sigmoid, each by itself",
+      {.newer = true});
+    t("moe_router_bias", c.router_bias, "a bias in the routers' linear layers, as in gpt-oss",
       {.newer = true});
     t("moe_selection_bias", c.selection_bias,
       "a number for each expert that is added to its scores where experts are chosen, as LFM2's",
@@ -138,7 +141,7 @@ struct ExpertLinear {
 struct Experts {
   ExpertsConfig options;
   FeedForwardConfig config;
-  Linear router;          // (E, C), never quantised and without an adapter
+  Linear router;          // (E, C), never quantised and without an adapter; its bias may be absent
   Tensor selection_bias;  // (E), 0 at first: a buffer, saved and not trained; absent
   ExpertLinear c_gate;    // absent unless gated, and if joined
   ExpertLinear c_fc, c_proj;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/optim/optimizer.h"
 
 namespace tapegrad::optim {
@@ -46,6 +47,9 @@ inline constexpr std::size_t kBucketsUnderWay = 3;
 // squares of its own gradients as one process would; and only where their optimisers allow it. The
 // elements at whose multiples a parameter of that shape may be cut:
 std::int64_t unit_of(ShardGranularity cut, const Shape& shape);
+
+// The sizes of parameters. Error unless all are f32, which alone travels between processes.
+std::vector<std::int64_t> sizes_of(const NamedTensors& parameters);
 
 // `units` has the unit of each parameter; empty: all may be cut between elements. A bucket whose
 // last parameter cannot be cut may be larger than bucket_size.

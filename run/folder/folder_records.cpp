@@ -19,7 +19,13 @@ void RunFolder::append_metrics(const Metrics& line) {
   Json json = Json::object();
   for (const auto& [name, value] : line) json[name] = json_of_value(value);
   append(metrics_, kMetricsFile, json_text(json));
-  if (observer_ && !follows_) observer_->metrics(line);
+  if (follows_) return;
+  for (const auto& observer : observers_) observer->metrics(line);
+}
+
+void RunFolder::tell_step(const Metrics& line) const {
+  if (follows_) return;
+  for (const auto& observer : observers_) observer->step(line);
 }
 
 void RunFolder::append_session(const Metrics& line) {
@@ -35,7 +41,8 @@ void RunFolder::append_layers(int64_t iteration, const std::vector<LayerMeans>& 
     json["layers"][l.name] = {{"gradient", l.gradient}, {"weight", l.weight}, {"update", l.update}};
   }
   append(layers_, kLayersFile, json_text(json));
-  if (observer_ && !follows_) observer_->layers(iteration, layers);
+  if (follows_) return;
+  for (const auto& observer : observers_) observer->layers(iteration, layers);
 }
 
 }  // namespace tapegrad::run

@@ -54,10 +54,10 @@ std::vector<std::string> kept_models(const fs::path& folder) {
 
 }  // namespace
 
-void keep_model(const fs::path& folder, const std::string& checkpoint, const nn::Params& params,
+void keep_model(const fs::path& folder, const std::string& checkpoint, const NamedTensors& weights,
                 std::int64_t iteration) {
-  check_finite_weights(params, iteration);
-  save_safetensors((folder / file_name(checkpoint)).string(), params.checkpoint_tensors(),
+  check_finite_weights(weights, iteration);
+  save_safetensors((folder / file_name(checkpoint)).string(), weights,
                    {{"iteration", std::to_string(iteration)}});
 }
 

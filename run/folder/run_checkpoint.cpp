@@ -123,7 +123,8 @@ void check_finite_state(const TrainState& state) {
 void write_files(const fs::path& writing, const TrainState& state) {
   const Progress& p = state.progress;
   Metadata metadata = {{kIteration, std::to_string(p.iteration)}};
-  save_safetensors((writing / kModelFile).string(), state.params.checkpoint_tensors(), metadata);
+  save_safetensors((writing / kModelFile).string(),
+                   state.sync.agreed(state.params.checkpoint_tensors()), metadata);
   const std::string loader = state.batches.state(), dropout = state.dropout.state();
   metadata[kRandomState] = fingerprint(loader + dropout);
   state.sync.save((writing / kOptimizerFile).string(), metadata);
@@ -147,8 +148,8 @@ void write_files(const fs::path& writing, const TrainState& state) {
 
 }  // namespace
 
-void check_finite_weights(const nn::Params& params, std::int64_t iteration) {
-  check_finite(broken_tensor(params.tensors()), iteration);
+void check_finite_weights(const NamedTensors& weights, std::int64_t iteration) {
+  check_finite(broken_tensor(weights), iteration);
 }
 
 void check_finite_tensors(const fs::path& path, const NamedTensors& tensors) {

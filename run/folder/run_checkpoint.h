@@ -68,7 +68,7 @@ inline constexpr std::string_view kWritingFolder = "checkpoint.writing";
 inline constexpr std::string_view kReadyFolder = "checkpoint.ready";
 
 // Error, naming the first one, if a weight is not finite: such weights replace no good file.
-void check_finite_weights(const nn::Params& params, std::int64_t iteration);
+void check_finite_weights(const NamedTensors& weights, std::int64_t iteration);
 // Checks tensors that the file at `path` had.
 void check_finite_tensors(const std::filesystem::path& path, const NamedTensors& tensors);
 void save_checkpoint(const std::filesystem::path& folder, const TrainState& state);

@@ -271,7 +271,8 @@ void RunFolder::save(const TrainState& state, const KeepRule& keep) const {
   save_checkpoint(path_, state);
   if (keep.checkpoints == 0) return;
   const std::int64_t iteration = state.progress.iteration;
-  keep_model(path_, std::to_string(iteration), state.params, iteration);
+  keep_model(path_, std::to_string(iteration), state.sync.agreed(state.params.checkpoint_tensors()),
+             iteration);
   drop_kept_models(path_, keep.checkpoints, iteration);
 }
 
@@ -279,7 +280,7 @@ void RunFolder::keep_best(const nn::Params& params, std::int64_t iteration,
                           const KeepRule& keep) const {
   // Whatever has happened to the folder, the next checkpoint reports it.
   if (keep.best && !follows_ && holds_path())
-    keep_model(path_, std::string(kBest), params, iteration);
+    keep_model(path_, std::string(kBest), params.checkpoint_tensors(), iteration);
 }
 
 void RunFolder::rescue(const TrainState& state) const {
@@ -305,6 +306,7 @@ void RunFolder::restore(const TrainState& state) const {
     p.skipped = 0;
     p.update_offset = state.sync.steps() - p.iteration;
     p.losses = p.norms = {};
+    state.sync.restart();  // by the weights of that step
     if (!follows_) drop_later_models(path_, p.iteration);
     save(state);  // before the lines of the later steps go
   }

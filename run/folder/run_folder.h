@@ -113,8 +113,11 @@ class RunFolder {
     virtual ~Observer() = default;
     virtual void metrics(const Metrics& line) = 0;
     virtual void layers(std::int64_t iteration, const std::vector<LayerMeans>& layers) = 0;
+    // The numbers of each step, as those steps have them that are appended.
+    virtual void step(const Metrics&) {}
   };
-  void observe(std::unique_ptr<Observer> observer) { observer_ = std::move(observer); }
+  void observe(std::unique_ptr<Observer> observer) { observers_.push_back(std::move(observer)); }
+  void tell_step(const Metrics& line) const;
 
  private:
   RunFolder(std::filesystem::path path, bool resumes) : path_(std::move(path)), resumes_(resumes) {}
@@ -146,7 +149,7 @@ class RunFolder {
   std::unique_ptr<Lock> lock_;
   std::function<void(const std::filesystem::path&)> write_start_;  // called by begin()
   std::unique_ptr<AppendedFile> metrics_, layers_;
-  std::unique_ptr<Observer> observer_;
+  std::vector<std::unique_ptr<Observer>> observers_;
 };
 
 }  // namespace tapegrad::run

@@ -45,6 +45,16 @@ optim::DecayFactor OptimizerOptions::decay_factor() const {
           .steps = decay_end() - schedule_begin};
 }
 
+std::optional<optim::LocalSteps> OptimizerOptions::local() const {
+  if (!local_steps) return std::nullopt;
+  return optim::LocalSteps{*local_steps, outer_learning_rate, outer_momentum};
+}
+
+std::int64_t OptimizerOptions::meeting_from(std::int64_t step) const {
+  const std::int64_t every = local_steps.value_or(1);
+  return (step + every - 1) / every * every;
+}
+
 std::int64_t OptimizerOptions::default_warmup() const {
   constexpr std::int64_t share = 10;
   const std::int64_t steps = lr_decay_iters.value_or(max_iters) - schedule_begin;
@@ -65,6 +75,11 @@ void OptimizerOptions::validate() const {
         schedule_begin > 0 ? fmt::format(" and begins at step {}", schedule_begin) : "");
   check(rules.weight_decay > 0 || weight_decay_end.value_or(0) == 0,
         "weight_decay_end needs a weight_decay above 0 to begin with");
+  check(!local_steps || !skip_outliers,
+        "skip_outliers and local_steps exclude each other: a step that one process skips would be "
+        "made by others");
+  check(local_steps || comm_dtype != optim::CommDType::int8,
+        "comm_dtype int8 is for what local_steps changed, and not for gradients");
   learning_rates().validate();
   rules.validate();
 }

@@ -10,6 +10,7 @@
 #include "tapegrad/base/random.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/optim/comm_dtype.h"
+#include "tapegrad/optim/local_steps.h"
 #include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/optim/schedule.h"
 
@@ -90,6 +91,9 @@ struct OptimizerOptions {
   std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
   bool overfit_batch = false;
   optim::CommDType comm_dtype = optim::CommDType::f32;
+  std::optional<std::int64_t> local_steps = {};  // see local()
+  double outer_learning_rate = optim::LocalSteps().learning_rate;
+  double outer_momentum = optim::LocalSteps().momentum;
   bool check_finite = false;  // see TapeOptions
 
   Precision precision() const;  // Error if dtype is automatic
@@ -99,6 +103,10 @@ struct OptimizerOptions {
   // Takes weight_decay to weight_decay_end over the schedule, as nanochat does (get_weight_decay in
   // base_train.py, which ends at 0).
   optim::DecayFactor decay_factor() const;
+  // The local steps of processes that do not meet in each step.
+  std::optional<optim::LocalSteps> local() const;
+  // The next step from this one on at which processes meet: the step itself without local steps.
+  std::int64_t meeting_from(std::int64_t step) const;
   // A tenth of the schedule's steps, but at most most_warmup.
   std::int64_t default_warmup() const;
   std::int64_t warmup() const { return warmup_iters.value_or(default_warmup()); }
@@ -162,8 +170,17 @@ struct OptimizerOptions {
       "test the model: learn one batch again and again; its loss must go to about 0",
       {.newer = true});
     t("comm_dtype", o.comm_dtype,
-      "type in which gradients travel between processes (mpirun); bf16 halves the bytes and rounds",
+      "type in which gradients, or what --local-steps changed, travel between processes (mpirun); "
+      "bf16 halves the bytes and rounds; int8 is for --local-steps",
       {.newer = true});
+    t("local_steps", o.local_steps,
+      "let each process (mpirun) train H steps by itself before all meet, as DiLoCo does",
+      {.least = 1, .most = most_steps, .value = "H", .lasting = Lasting::model, .newer = true});
+    t("outer_learning_rate", o.outer_learning_rate,
+      "learning rate of the step that is made where processes meet (--local-steps)",
+      {.least = 0, .newer = true});
+    t("outer_momentum", o.outer_momentum, "Nesterov momentum of that step",
+      {.least = 0, .most = 1, .below_most = true, .newer = true});
     t("check_finite", o.check_finite,
       "stop at the first NaN or infinity of a step, and name the op and module that made it",
       {.lasting = Lasting::call});

@@ -136,11 +136,19 @@ std::string describe(const MemoryEstimate& e) {
       e.total / 1e6, e.weights / 1e6, e.optimizer / 1e6, e.activations / 1e6, e.gradients / 1e6);
 }
 
-MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks) {
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks, bool local_steps) {
   MemoryEstimate e = estimate;
+  constexpr double bucket = sizeof(float) * static_cast<double>(optim::kBucketSize);
+  if (local_steps) {
+    // What is trained has a gradient as large as itself. At a meeting, a bucket is sent, received,
+    // and added up.
+    const double kept = estimate.gradients * (1 + 1.0 / ranks);
+    e.optimizer += kept;
+    e.total += kept + 3 * std::min(bucket, estimate.gradients);
+    return e;
+  }
   if (ranks == 1) return e;
   // The buckets that are filled, sent and received at once.
-  constexpr double bucket = sizeof(float) * static_cast<double>(optim::kBucketSize);
   constexpr double buckets = bucket * (1 + 2 * static_cast<double>(optim::kBucketsUnderWay));
   e.optimizer /= ranks;
   e.total += e.optimizer - estimate.optimizer + e.gradients / ranks +
@@ -176,27 +184,28 @@ void check_memory(const MemoryEstimate& estimate, bool measured, int here) {
 namespace {
 
 // The memory of this rank, and the number of processes on this host.
-std::pair<MemoryEstimate, int> share_of(const MemoryEstimate& estimate,
-                                        const Processes* processes) {
-  if (processes == nullptr) return {estimate, 1};
+std::pair<MemoryEstimate, int> share_of(const MemoryEstimate& estimate, const Processes* processes,
+                                        bool local_steps) {
+  if (processes == nullptr) return {memory_of_rank(estimate, 1, local_steps), 1};
   int here = 0;
   for (int rank = 0; rank < processes->size(); ++rank) {
     here += processes->host(rank) == processes->host(processes->rank());
   }
-  return {memory_of_rank(estimate, processes->size()), here};
+  return {memory_of_rank(estimate, processes->size(), local_steps), here};
 }
 
 }  // namespace
 
-bool memory_fits(const MemoryEstimate& estimate, bool measured, const Processes* processes) {
-  const auto [own, here] = share_of(estimate, processes);
+bool memory_fits(const MemoryEstimate& estimate, bool measured, const Processes* processes,
+                 bool local_steps) {
+  const auto [own, here] = share_of(estimate, processes, local_steps);
   const std::optional<AvailableMemory> available = available_memory();
   return !available || bytes_needed(own, measured, here) <= available->bytes;
 }
 
 MemoryEstimate checked_memory(const MemoryEstimate& estimate, bool measured,
-                              const Processes* processes) {
-  const auto [own, here] = share_of(estimate, processes);
+                              const Processes* processes, bool local_steps) {
+  const auto [own, here] = share_of(estimate, processes, local_steps);
   check_memory(own, measured, here);
   return own;
 }

@@ -43,18 +43,20 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
 std::string describe(const MemoryEstimate& estimate);
 
 // The memory of each of so many processes: the optimiser's tensors of its share alone, and buckets
-// on their way (optim/internal/shares.h).
-MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
+// on their way (optim/internal/shares.h). With local steps: all of the optimiser's tensors, the
+// weights of the last meeting and the outer momentum of its share, which count as the optimiser's.
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks, bool local_steps = false);
 
 // Error if less memory than that is available, for so many processes on this host. Where
 // `measured`, fit_steps measures steps first, which keeps a copy of the weights meanwhile.
 void check_memory(const MemoryEstimate& estimate, bool measured = false, int here = 1);
 // True if check_memory() would find enough, for a process or this rank of a group; true where
 // nobody can tell.
-bool memory_fits(const MemoryEstimate& estimate, bool measured, const Processes* processes);
+bool memory_fits(const MemoryEstimate& estimate, bool measured, const Processes* processes,
+                 bool local_steps = false);
 // The memory of this rank of a group, by an estimate of one process; null: there is one alone.
 // Error as check_memory.
 MemoryEstimate checked_memory(const MemoryEstimate& estimate, bool measured,
-                              const Processes* processes);
+                              const Processes* processes, bool local_steps = false);
 
 }  // namespace tapegrad::run

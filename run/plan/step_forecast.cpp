@@ -7,6 +7,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/optim/internal/sent_values.h"
 #include "tapegrad/optim/internal/shares.h"
 
 namespace tapegrad::run {
@@ -55,6 +56,29 @@ double completed(const optim::Bucket& bucket, const StepParts& parts) {
   return last;
 }
 
+// The forecast of a local step of so many rounds.
+StepForecast forecast_local_step(const StepParts& parts, const Group& group, const Network& network,
+                                 double rounds) {
+  const auto steps = static_cast<double>(*group.local_steps);
+  const double others = static_cast<double>(group.ranks - 1) / group.ranks;
+  StepForecast f;
+  f.computing = rounds * (parts.forward + parts.backward) + parts.norm + parts.update;
+  f.step = f.computing;
+  if (group.ranks == 1) return f;
+  Link link(network);
+  double bytes = 0;
+  for (const optim::Bucket& bucket : optim::share_out(parts.sizes, group.ranks)) {
+    const auto all = static_cast<double>(optim::bytes_sent(group.sent, bucket.size()));
+    link.send(link.free(), others * all);  // there, and back
+    link.send(link.free(), others * all);
+    bytes += 2 * all;
+  }
+  f.sending = f.waiting = link.busy() / steps;
+  f.moving = kSecondsPerByte * bytes / steps;
+  f.step += f.waiting + f.moving + network.latency + kSmallMessage;  // of losses
+  return f;
+}
+
 using Unit = std::pair<std::string_view, double>;
 
 double parse_number(const std::string& text, std::span<const Unit> units,
@@ -71,6 +95,9 @@ double parse_number(const std::string& text, std::span<const Unit> units,
 }  // namespace
 
 StepForecast forecast_step(const StepParts& parts, const Group& group, const Network& network) {
+  const std::int64_t rounds = (group.batches + group.ranks - 1) / group.ranks;
+  if (group.local_steps)
+    return forecast_local_step(parts, group, network, static_cast<double>(rounds));
   const std::vector<optim::Bucket> buckets =
       optim::share_out(parts.sizes, group.ranks, optim::kBucketSize, parts.units);
   const double others = static_cast<double>(group.ranks - 1) / group.ranks;
@@ -85,7 +112,6 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
   StepForecast f;
   Link link(network);
   double now = 0;
-  const std::int64_t rounds = (group.batches + group.ranks - 1) / group.ranks;
   const double slower = 1 + (parts.backward > 0 ? moving(width * elements) / parts.backward : 0);
   for (std::int64_t round = 0; round < rounds; ++round) {
     const double begin = now + parts.forward;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ namespace tapegrad::run {
 //     round; before, the next round's work hides it.
 //   - Each rank measures and updates its share of the parameters; the largest share counts. Each
 //     bucket is sent on when it is updated, to be waited for at the end.
+//   - With local steps, each rank measures and updates all parameters in each step. A meeting sends
+//     differences of weights there and back, hides nothing, and is shared by the steps before it.
 //   - Moving bytes takes the processors' time, too, from whatever they do meanwhile.
 
 // The time of one process, in seconds.
@@ -39,6 +42,7 @@ struct Group {
   int ranks = 1;
   std::int64_t batches = 1;  // of a step, which the ranks share
   optim::CommDType sent = optim::CommDType::f32;
+  std::optional<std::int64_t> local_steps = {};
 };
 
 struct StepForecast {

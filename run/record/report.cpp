@@ -23,12 +23,26 @@ std::string words_of(std::string name) {
   return name;
 }
 
-void add_numbers(const std::vector<std::pair<std::string, double>>& numbers, std::string& text,
-                 RunFolder::Metrics& metrics) {
+using Numbers = std::vector<std::pair<std::string, double>>;
+
+std::string text_of(const Numbers& numbers) {
+  std::string text;
   for (const auto& [name, value] : numbers) {
     text += fmt::format(", {} {:.4f}", words_of(name), value);
-    metrics.emplace_back(name, value);
   }
+  return text;
+}
+
+// The numbers of a step for metrics.jsonl. `rate`: tokens per second; 0 if there are none.
+RunFolder::Metrics numbers_of(std::int64_t iteration, const Report::Step& step, double seconds,
+                              double rate) {
+  RunFolder::Metrics numbers = {{"iteration", iteration}, {"loss", step.loss}};
+  numbers.insert(numbers.end(), step.metrics.begin(), step.metrics.end());
+  numbers.emplace_back("lr", step.lr);
+  numbers.emplace_back("norm", step.norm);
+  numbers.emplace_back("ms", seconds * 1e3);
+  if (rate > 0) numbers.emplace_back("tokens_per_second", rate);
+  return numbers;
 }
 
 }  // namespace
@@ -79,6 +93,8 @@ void Report::step(const Step& step) {
   } else if (iter_lines_.due(progress_.iteration)) {
     print_step(step);
   }
+  folder_.tell_step(numbers_of(progress_.iteration, step, taken,
+                               taken > 0 ? static_cast<double>(step.tokens) / taken : 0));
   if (!step.layers.empty()) folder_.append_layers(progress_.iteration, step.layers);
   if (chart_) chart_->add(progress_.iteration, step.loss);
   if (terminal_.wants_progress()) draw_progress(step.loss);
@@ -87,17 +103,12 @@ void Report::step(const Step& step) {
 void Report::print_step(const Step& step) {
   const double seconds = seconds_ / static_cast<double>(steps_);
   const double rate = static_cast<double>(tokens_) / static_cast<double>(steps_) / seconds;
-  std::string text = fmt::format("iter {}: loss {}", progress_.iteration, loss_text(step.loss));
-  RunFolder::Metrics metrics = {{"iteration", progress_.iteration}, {"loss", step.loss}};
-  add_numbers(step.metrics, text, metrics);
+  std::string text = fmt::format("iter {}: loss {}{}", progress_.iteration, loss_text(step.loss),
+                                 text_of(step.metrics));
   text += fmt::format(", lr {:.1e}, norm {:.2f}, {:.2f} ms", step.lr, step.norm, seconds * 1e3);
-  metrics.emplace_back("lr", step.lr);
-  metrics.emplace_back("norm", step.norm);
-  metrics.emplace_back("ms", seconds * 1e3);
-  if (tokens_ > 0) {
-    text += fmt::format(", {:.0f} tok/s", rate);
-    metrics.emplace_back("tokens_per_second", rate);
-  }
+  if (tokens_ > 0) text += fmt::format(", {:.0f} tok/s", rate);
+  RunFolder::Metrics metrics =
+      numbers_of(progress_.iteration, step, seconds, tokens_ > 0 ? rate : 0);
   if (const auto load = load_.next()) {
     metrics.emplace_back("cpu_percent", load->cpu);
     metrics.emplace_back("memory_percent", load->memory);
@@ -117,8 +128,8 @@ void Report::evaluation(const Losses& losses) {
     text += fmt::format(", {} {:.2f} %", words_of(name), 100 * share);
     numbers.emplace_back(name, share);
   }
-  add_numbers(losses.val_numbers, text, numbers);
-  result(text, numbers);
+  numbers.insert(numbers.end(), losses.val_numbers.begin(), losses.val_numbers.end());
+  result(text + text_of(losses.val_numbers), numbers);
 }
 
 void Report::result(const std::string& text, const RunFolder::Metrics& numbers) {

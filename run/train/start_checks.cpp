@@ -19,7 +19,7 @@ void check_model(const Task& task, const RunFolder& folder) {
 }
 
 void check_same_start(const Task& task, const Config& config, const Progress& progress,
-                      Processes& processes) {
+                      const optim::GradientSync& sync, Processes& processes) {
   std::map<std::string, std::string> texts;
   for (const Section& section : config.sections) {
     std::string text;
@@ -27,7 +27,7 @@ void check_same_start(const Task& task, const Config& config, const Progress& pr
     texts["section '" + section.name + "' of the options"] = fingerprint(text);
   }
   Fingerprint weights;
-  for (const auto& [name, tensor] : task.params.tensors()) {
+  for (const auto& [name, tensor] : sync.agreed(task.params.tensors())) {
     const std::vector<double> sums = optim::square_sums(tensor);
     weights.add({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double)});
   }

@@ -62,7 +62,7 @@ std::optional<std::vector<StepTimes>> measure_steps(const Task& task,
                                                     const OptimizerOptions& options, double budget,
                                                     Processes* processes) {
   const auto sync = optim::make_gradient_sync(task.params.parameters(), options.rules, processes,
-                                              options.comm_dtype);
+                                              options.comm_dtype, options.local());
   Updater updater(task, options, *sync, processes);
   Progress unused;
   return measured_steps([&] { return agreed(updater.step(0, unused).times, processes); },

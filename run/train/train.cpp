@@ -40,7 +40,8 @@ Section changeable_section(std::string_view name, OptionSchema part) {
 // it; the loop asks these.
 class Trainer {
  public:
-  Trainer(const Task& task, RunFolder& folder, const TrainOptions& options, RunHeader about)
+  Trainer(const Task& task, RunFolder& folder, const TrainOptions& options, RunHeader about,
+          std::vector<std::string> notes)
       : task_(task),
         about_(std::move(about)),
         folder_(folder),
@@ -50,7 +51,8 @@ class Trainer {
         steps_(options.optimizer.max_iters),
         learning_rate_(options.optimizer.learning_rates()),
         sync_(optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules,
-                                        processes_, options.optimizer.comm_dtype)),
+                                        processes_, options.optimizer.comm_dtype,
+                                        options.optimizer.local())),
         state_{task.params, *sync_, task.batches,
                task.dropout == nullptr ? no_dropout_ : *task.dropout, at_},
         batches_(task.batches, options.optimizer.overfit_batch),
@@ -67,15 +69,16 @@ class Trainer {
     Config config = task.config;
     config.set(changeable_section("optimizer", options.optimizer));
     config.set(changeable_section("evaluation", options.evaluation));
-    if (!alone()) check_same_start(task, config, at_, *processes_);
+    if (!alone()) check_same_start(task, config, at_, *sync_, *processes_);
     if (folder.resumes()) changes_ = allowed_changes(folder.config(config.format), config);
-    if (leads_) saver_.check_disk(about_.memory ? about_.memory->optimizer : 0);
+    if (leads_) saver_.check_disk(optimizer_bytes(options.optimizer));
     header_ = header_lines(about_, options.optimizer, at_,
                            options.optimizer.rules.plain()
                                ? std::vector<std::string>()
                                : group_lines(task.params.parameters(), sync_->groups()),
                            options.evaluation.verbose);
     notes_ = start_notes(options.optimizer, options.evaluation, ranks());
+    notes_.insert(notes_.begin(), notes.begin(), notes.end());
     folder.begin(config, task.write_files);
     begin_ = at_.iteration;
     folder.append_session(session_of(begin_, about_.command, ranks()));
@@ -193,6 +196,16 @@ class Trainer {
     if (line) report_.line(*line);
   }
 
+  // Of a checkpoint's file, at most.
+  double optimizer_bytes(const OptimizerOptions& options) const {
+    const double kept = optim::bytes_kept(task_.params.parameters(), sync_->groups());
+    if (!options.local_steps) return kept;
+    double weights = 0;
+    for (const auto& [name, t] : task_.params.parameters())
+      weights += static_cast<double>(t.bytes());
+    return ranks() * (kept + weights) + weights;  // the outer momentum is one for all
+  }
+
   bool alone() const { return processes_ == nullptr; }
   int ranks() const { return alone() ? 1 : processes_->size(); }
   // True if the task is asked for what is printed.
@@ -245,7 +258,7 @@ bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
     if (!facts.fitting) return false;
     plan = resolve(options, facts, folder.path());
   }
-  return Trainer(task, folder, plan.options, about_of(task, plan)).run();
+  return Trainer(task, folder, plan.options, about_of(task, plan), plan.notes).run();
 }
 
 }  // namespace tapegrad::run

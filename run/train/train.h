@@ -79,8 +79,10 @@ struct TrainOptions {
 //
 // The folder's processes, if there are several, each with a task that is made in the same way, make
 // the steps that one would make with the same gradient_accumulation_steps, to the bit (with
-// comm_dtype f32). Error, before the first step, if they differ in their options, weights or
-// batches. Tasks of ranks other than 0 evaluate, but are not asked for anything else.
+// comm_dtype f32). With local_steps, each makes its own between two meetings, and a run evaluates
+// and ends at meetings: its steps are rounded up to one. Error, before the first step, if they
+// differ in their options, weights or batches. Tasks of ranks other than 0 evaluate, but are not
+// asked for anything else.
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options = {});
 
 }  // namespace tapegrad::run

@@ -52,6 +52,7 @@ Updater::Updater(const Task& task, const OptimizerOptions& options, optim::Gradi
       decay_(options.decay_factor()),
       most_deviations_(options.skip_outliers),
       check_finite_(options.check_finite),
+      local_(options.local_steps.has_value()),
       sync_(sync),
       processes_(processes) {}
 
@@ -66,6 +67,20 @@ std::vector<double> Updater::shares() const {
   for (const std::int64_t count : counted) all += static_cast<double>(count);
   std::vector<double> shares;
   for (const std::int64_t count : counted) shares.push_back(static_cast<double>(count) / all);
+  return shares;
+}
+
+// The shares of this process's batches in the gradient that it takes: with local steps, the mean of
+// its own.
+std::vector<double> Updater::gradient_shares(std::vector<double> shares) const {
+  if (!local_) return shares;
+  double own = 0;
+  const std::size_t ranks =
+      static_cast<std::size_t>(processes_ == nullptr ? 1 : processes_->size());
+  const std::size_t first =
+      static_cast<std::size_t>(processes_ == nullptr ? 0 : processes_->rank());
+  for (std::size_t i = first; i < shares.size(); i += ranks) own += shares[i];
+  for (double& share : shares) share /= own > 0 ? own : 1;
   return shares;
 }
 
@@ -86,7 +101,7 @@ std::vector<Updater::BatchLoss> Updater::add_gradients(const std::vector<double>
       const Tensor seed = Tensor::scalar(share, loss->value.dtype());
       tape.backward(loss->value, {.seeds = {seed}, .take = take});
     });
-    own.push_back({loss->value.item(), loss->tokens, loss->metrics});
+    own.push_back({loss->value.item(), 0, loss->tokens, loss->metrics});
   };
   for (std::int64_t first = 0; first < batches_; first += ranks) {
     const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches_ - first));
@@ -109,21 +124,23 @@ Report::Step Updater::step(double lr, Progress& progress, LayerStats* stats) {
   const Stopwatch watch;
   Report::Step step{.lr = lr};
   const std::vector<double> shares = this->shares();
-  std::vector<BatchLoss> own = add_gradients(shares, step.times);
+  std::vector<BatchLoss> own = add_gradients(gradient_shares(shares), step.times);
   optim::Clipping clipping;
   step.times.norm = seconds_of_part("norm of the gradients",
                                     [&] { clipping = sync_.measure_clipping(max_norm_); });
-  step.norm = clipping.norm;
+  for (BatchLoss& batch : own) batch.norm = clipping.norm;
   const std::vector<BatchLoss> all =
       in_order(std::move(own), static_cast<std::size_t>(batches_), processes_);
   for (const std::string& name : task_.objective->metrics()) step.metrics.emplace_back(name, 0.0);
   for (std::size_t i = 0; i < all.size(); ++i) {
     step.loss += shares[i] * all[i].loss;
+    step.norm += local_ ? shares[i] * all[i].norm : 0;
     step.tokens += all[i].tokens;
     for (std::size_t j = 0; j < step.metrics.size(); ++j) {
       step.metrics[j].second += shares[i] * all[i].metrics.at(j);
     }
   }
+  if (!local_) step.norm = clipping.norm;  // which is everybody's
   find_outlier(step, progress);
   if (stats != nullptr) stats->before(sync_);
   if (!step.skipped) {

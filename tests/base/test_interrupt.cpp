@@ -60,3 +60,50 @@ TEST_CASE("workers take no signals", "[interrupt]") {
   ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
   CHECK(::sigismember(&blocked, SIGINT) == 0);  // the caller takes them as before
 }
+
+namespace {
+
+int heard = 0;
+
+// In a process of its own, which ends with 0 if `body` returns true: its status.
+template <class Body>
+int status_of_child(const Body& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body() ? 0 : 1);
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("shared interrupts go on to the handlers that were there", "[interrupt]") {
+  CHECK(status_of_child([] {
+          ::signal(SIGINT, [](int) { ++heard; });
+          bool good = true;
+          {
+            const SharedInterrupts shared;
+            catch_interrupts();
+            good = !interrupted();
+            ::raise(SIGINT);
+            ::raise(SIGINT);  // which ends nothing
+            good = good && heard == 2 && interrupted() && interrupt_cause() == "SIGINT (Ctrl-C)";
+          }
+          ::raise(SIGINT);
+          return good && heard == 3 && !interrupted();
+        }) == 0);
+}
+
+TEST_CASE("a signal without a handler comes again behind shared interrupts", "[interrupt]") {
+  const int status = status_of_child([] {
+    ::signal(SIGTERM, SIG_DFL);
+    ::signal(SIGHUP, SIG_IGN);
+    const SharedInterrupts shared;
+    ::raise(SIGHUP);
+    if (interrupted()) return true;  // an ignored signal stays ignored
+    ::raise(SIGTERM);
+    return !interrupted();
+  });
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGTERM);
+}

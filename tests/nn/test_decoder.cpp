@@ -57,6 +57,9 @@ const std::vector<Part>& parts() {
       {"window", [](Config& c) { c.window = 2; }},
       {"window in each second block", [](Config& c) { c.window = 3, c.window_pattern = "SL"; }},
       {"caps", [](Config& c) { c.attention_softcap = 0.7, c.logit_softcap = 1.5; }},
+      {"sinks", [](Config& c) { c.attention_sinks = true, c.window = 2; }},
+      {"a gate and what it multiplies, limited",
+       [](Config& c) { c.gated = true, c.activation = nn::Activation::clamped_swiglu; }},
       {"norms of all heads", [](Config& c) { c.qk_norm = c.qk_norm_whole = true; }},
       {"scales of logits and of what blocks add",
        [](Config& c) { c.logit_scale = 0.3, c.logit_softcap = 1.5, c.residual_scale = 0.4; }},
@@ -277,6 +280,7 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     CHECK(differs([](Config& c) { c.norm = nn::NormKind::rms_plus; }));
     CHECK(differs([](Config& c) { c.window = 5; }));
     CHECK(differs([](Config& c) { c.attention_softcap = 2; }));
+    CHECK(differs([](Config& c) { c.attention_sinks = true; }));
     CHECK(differs([](Config& c) { c.logit_softcap = 2; }));
     CHECK(differs([](Config& c) { c.attention_scale = 1; }));
     CHECK(differs([](Config& c) { c.logit_scale = 2; }));

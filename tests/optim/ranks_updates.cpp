@@ -15,7 +15,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/optim/clip.h"
-#include "tapegrad/optim/internal/shared_gradient_sync.h"
+#include "tapegrad/optim/processes/internal/shared_gradient_sync.h"
 
 using namespace tapegrad;
 

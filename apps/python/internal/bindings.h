@@ -45,6 +45,8 @@ using DecoderClass = py::class_<DecoderLayer, AnyLayer>;
 // Each adds its part to the module, in this order: signatures name types that are known.
 TensorClass bind_tensor(py::module_& m);
 void bind_tape(py::module_& m);
+void bind_own_ops(py::module_& m);
+void bind_train(py::module_& m);
 void bind_training(py::module_& m, py::module_& nn);  // what layers and optimisers have in common
 DecoderClass bind_decoder(py::module_& m);
 

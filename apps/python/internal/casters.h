@@ -7,6 +7,7 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,6 +25,24 @@ struct Number {
   operator double() const { return value; }
 };
 bool read_number(py::handle from, Number& to);
+
+// An object of Python's that C++ keeps: it may be let go of in a thread without the GIL, or after
+// Python's end.
+std::shared_ptr<PyObject> kept(py::handle object);
+
+// A function of Python's, which may be called, copied and let go of without the GIL. What it raises
+// leaves C++ as it is.
+class Callable {
+ public:
+  Callable() = default;
+  explicit Callable(py::handle function) : function_(kept(function)) {}
+  py::handle handle() const { return function_.get(); }  // for who has the GIL
+
+ private:
+  std::shared_ptr<PyObject> function_;
+};
+// What a function has returned. TypeError unless it is a tensor.
+Tensor returned_tensor(py::handle value);
 
 // Dimensions: one, or several.
 struct Dims : std::vector<int> {
@@ -50,6 +69,16 @@ struct type_caster<tapegrad::python::Number> {
   bool load(handle from, bool) { return tapegrad::python::read_number(from, value); }
   static handle cast(double number, return_value_policy, handle) {
     return PyFloat_FromDouble(number);
+  }
+};
+
+template <>
+struct type_caster<tapegrad::python::Callable> {
+  PYBIND11_TYPE_CASTER(tapegrad::python::Callable, const_name("Callable"));
+  bool load(handle from, bool) {
+    if (PyCallable_Check(from.ptr()) == 0) return false;
+    value = tapegrad::python::Callable(from);
+    return true;
   }
 };
 

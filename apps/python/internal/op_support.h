@@ -54,6 +54,44 @@ inline py::object or_none(const Tensor& t) { return t.defined() ? py::cast(t) : 
 template <class T>
 requires(std::is_arithmetic_v<T>) T or_none(T number) { return number; }
 
+inline py::object or_none(const std::vector<Tensor>& all) {
+  py::list parts;
+  for (const Tensor& t : all) parts.append(or_none(t));
+  return parts;
+}
+
+// Functions of Python's, as C++ takes them: f(x), f(*xs), f(*xs, rng) and f(i).
+template <class... Arguments>
+Tensor call_function(const Callable& f, const Arguments&... arguments) {
+  const py::gil_scoped_acquire locked;
+  return returned_tensor(f.handle()(arguments...));
+}
+inline py::tuple tuple_of(std::span<const Tensor> tensors) {
+  py::tuple all(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) all[i] = or_none(tensors[i]);
+  return all;
+}
+inline auto function_of_one(const Callable& f) {
+  return [f](const Tensor& x) { return call_function(f, x); };
+}
+inline auto function_of_several(const Callable& f) {
+  return [f](std::span<const Tensor> xs) {
+    const py::gil_scoped_acquire locked;
+    return returned_tensor(f.handle()(*tuple_of(xs)));
+  };
+}
+inline auto function_with_rng(const Callable& f) {
+  return [f](std::span<const Tensor> xs, Rng* rng) {
+    if (rng == nullptr) return function_of_several(f)(xs);
+    const py::gil_scoped_acquire locked;
+    return returned_tensor(
+        f.handle()(*tuple_of(xs), py::cast(rng, py::return_value_policy::reference)));
+  };
+}
+inline auto function_of_example(const Callable& f) {
+  return [f](std::int64_t example) { return call_function(f, example); };
+}
+
 // Enums are strings in Python. The generator writes the names of each.
 template <class E>
 using NameOf = std::pair<std::string_view, E>;

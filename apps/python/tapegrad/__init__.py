@@ -12,6 +12,7 @@ Decoder.logits = Decoder.__call__
 
 from tapegrad import nn, subscripts  # noqa: E402
 from tapegrad.arrays import from_dlpack, from_numpy, tensor  # noqa: E402
+from tapegrad.training import Run, train  # noqa: E402
 
 
 def arange(begin, end=None, step=1, dtype=_core.f32):
@@ -19,5 +20,5 @@ def arange(begin, end=None, step=1, dtype=_core.f32):
     return _core.arange(*((0, begin) if end is None else (begin, end)), step, dtype)
 
 
-_own = ["arange", "from_dlpack", "from_numpy", "nn", "tensor"]
+_own = ["Run", "arange", "from_dlpack", "from_numpy", "nn", "tensor", "train"]
 __all__ = [*_own, *(name for name in dir(_core) if not name.startswith("_") and name != "ops_left_out")]

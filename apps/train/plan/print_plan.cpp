@@ -38,15 +38,18 @@ void print_forecast(const Plan& o, const run::StepParts& parts, double batch_tok
                     const run::MemoryEstimate& estimate) {
   const run::Group one{.batches = o.optimizer.gradient_accumulation_steps};
   const int ranks = static_cast<int>(o.extras.ranks);
-  const run::Group group{
-      .ranks = ranks, .batches = o.batches_of_ranks, .sent = o.optimizer.comm_dtype};
+  const run::Group group{.ranks = ranks,
+                         .batches = o.batches_of_ranks,
+                         .sent = o.optimizer.comm_dtype,
+                         .local_steps = o.optimizer.local_steps};
   const run::Network network{run::parse_bandwidth(o.extras.bandwidth),
                              run::parse_latency(o.extras.latency)};
   const run::StepForecast f = run::forecast_step(parts, group, network);
   const double tokens = batch_tokens * static_cast<double>(group.batches);
   const double alone = batch_tokens * static_cast<double>(one.batches) /
                        run::forecast_step(parts, one, network).step;
-  const run::MemoryEstimate rank = run::memory_of_rank(estimate, ranks);
+  const run::MemoryEstimate rank =
+      run::memory_of_rank(estimate, ranks, o.optimizer.local_steps.has_value());
   fmt::print(
       "forecast:  {} ranks, {} and {} between them, steps of {:.0f} tokens:\n"
       "           {:.1f} ms per step, {:.0f} tokens/s, {:.3g} times one process\n"
@@ -128,7 +131,8 @@ run::MemoryEstimate print_needs(const Plan& o, const nn::Summary& model, double 
   };
   const run::MemoryEstimate stored = estimate_with(false), recomputed = estimate_with(true);
   const run::MemoryEstimate& estimate = o.extras.recomputes() ? recomputed : stored;
-  fmt::print("memory:    {}\n", run::describe(estimate));
+  const bool local = o.optimizer.local_steps.has_value();
+  fmt::print("memory:    {}\n", run::describe(run::memory_of_rank(estimate, 1, local)));
   fmt::print("recompute: {}{}\n",
              o.extras.recomputes() ? "on; it takes " : "off; --recompute would take ",
              price_of_recomputing(model, stored, recomputed));
@@ -152,7 +156,8 @@ int print_plan(const Plan& o) {
   const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
   const run::MemoryEstimate estimate = print_needs(o, model, tokens);
   // A run that does not fit has its memory told, but no time: measuring would not fit, either.
-  run::check_memory(estimate, o.call.max_minutes.has_value());
+  run::check_memory(run::memory_of_rank(estimate, 1, a.local_steps.has_value()),
+                    o.call.max_minutes.has_value());
   print_groups(o);
   fmt::print("measuring: a step, for at most {:.0f} s\n", bench::kMostMeasuring);
   std::fflush(stdout);

@@ -211,6 +211,14 @@ std::string report_of(const Runs& runs, bool at_end) {
          "network.</footer>\n</body>\n</html>\n";
 }
 
+std::string loss_page(const fs::path& folder) {
+  RunFiles run(folder);
+  run.read_all();
+  return fmt::format(
+      "<!doctype html>\n<meta charset=\"utf-8\">\n<style>\n{}body {{ padding: 0; }}\n</style>\n{}",
+      embedded::report_style(), loss_figure({&run}));
+}
+
 void write_report(const fs::path& folder) {
   RunFiles run(folder);
   run.end_training();  // this program holds the lock

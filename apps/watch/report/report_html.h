@@ -14,6 +14,9 @@ namespace tapegrad::watch {
 // `at_end`: the program that asks trains the run itself, and has ended.
 std::string report_of(const std::vector<const RunFiles*>& runs, bool at_end = false);
 
+// A page with the curves of its loss alone, to be shown in another page.
+std::string loss_page(const std::filesystem::path& folder);
+
 // Writes the report of the run in that folder to its report.html.
 void write_report(const std::filesystem::path& folder);
 

@@ -9,7 +9,7 @@ namespace tapegrad {
 
 template <class T>
 inline void AttentionKernel<T>::backward(HeadRows<const T> dout, const T* stats, HeadRows<T> dq,
-                                         HeadRows<T> dk, HeadRows<T> dv) const {
+                                         HeadRows<T> dk, HeadRows<T> dv, T* dsinks) const {
   parallel_for(tiles.size.B * tiles.size.H, 1, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t keys = tiles.most_keys();
     const bool capped = cap > 0;
@@ -22,7 +22,7 @@ inline void AttentionKernel<T>::backward(HeadRows<const T> dout, const T* stats,
     for (std::int64_t head = begin; head < end; ++head) {
       for (std::int64_t n = tiles.tile_count(); n-- > 0;) {
         const Tile t = tiles.tile(head, n);
-        backward_tile(t, dout, stats, dq, dk, dv, p, da, turned, slopes);
+        backward_tile(t, dout, stats, dq, dk, dv, dsinks, p, da, turned, slopes);
         count_small_products(5 * tiles.pairs(t) * tiles.size.D);
       }
     }
@@ -71,8 +71,8 @@ inline void AttentionKernel<T>::sum_over_queries(const Tile& t, const T* weights
 template <class T>
 inline void AttentionKernel<T>::backward_tile(const Tile& t, const HeadRows<const T>& dout,
                                               const T* stats, const HeadRows<T>& dq,
-                                              const HeadRows<T>& dk, const HeadRows<T>& dv, T* p,
-                                              T* da, T* turned, T* slopes) const {
+                                              const HeadRows<T>& dk, const HeadRows<T>& dv,
+                                              T* dsinks, T* p, T* da, T* turned, T* slopes) const {
   turn(q, t, static_cast<T>(scale), turned);
   products_of_keys(t, k, turned, p);
   turn(dout, t, 1, turned);
@@ -80,7 +80,7 @@ inline void AttentionKernel<T>::backward_tile(const Tile& t, const HeadRows<cons
   for (std::int64_t s = 0; s < t.rows; s += kStrip) {
     T* const da_strip = strip(t, s, da);
     backward_strip(t, s, stats, strip(t, s, p), da_strip,
-                   slopes == nullptr ? nullptr : strip(t, s, slopes));
+                   slopes == nullptr ? nullptr : strip(t, s, slopes), dsinks);
     sum_over_keys(t, s, da_strip, k, static_cast<T>(scale), dq);
   }
   sum_over_queries(t, p, dout, 1, dv);
@@ -89,14 +89,15 @@ inline void AttentionKernel<T>::backward_tile(const Tile& t, const HeadRows<cons
 
 template <class T>
 inline void AttentionKernel<T>::backward_strip(const Tile& t, std::int64_t s, const T* stats, T* p,
-                                               T* da, T* slopes) const {
+                                               T* da, T* slopes, T* dsinks) const {
   const std::int64_t keys = tiles.keys_of(t, s) - tiles.keys_from(t, s);
   if (cap > 0) Strip::cap(keys, cap, p, slopes);
   hide(t, s, p);
-  T shift[kStrip] = {}, share[kStrip] = {}, mean[kStrip];
+  T shift[kStrip] = {}, share[kStrip] = {}, sunk[kStrip] = {}, mean[kStrip];
   for (std::int64_t i = 0; i < std::min(kStrip, t.rows - s); ++i) {
     shift[i] = stats[2 * tiles.row_index(t, s + i)];
     share[i] = 1 / stats[2 * tiles.row_index(t, s + i) + 1];
+    sunk[i] = fast_exp(sink(t) - shift[i]) * share[i];
   }
   for (std::int64_t j = 0; j < keys; ++j) {
     T* row = p + j * kStride;
@@ -112,7 +113,10 @@ inline void AttentionKernel<T>::backward_strip(const Tile& t, std::int64_t s, co
     Strip::store(kept > 0 ? weights : -weights, row);
     Strip::store(dweights * kept, drow);
   });
-  Strip::means(p, da, keys, mean);
+  Strip::means(p, da, keys, sunk, mean);
+  for (std::int64_t i = 0; sinks != nullptr && i < std::min(kStrip, t.rows - s); ++i) {
+    dsinks[tiles.row_index(t, s + i)] = -sunk[i] * mean[i];
+  }
   const T kept = keep.drops() ? static_cast<T>(keep.scale(dtype_of<T>())) : T{1};
   for (std::int64_t j = 0; j < keys; ++j) {
     T* __restrict row = p + j * kStride, * __restrict drow = da + j * kStride;

@@ -68,8 +68,9 @@ inline void AttentionKernel<T>::forward_strip(const Tile& t, std::int64_t s, T* 
   const std::int64_t keys = tiles.keys_of(t, s) - tiles.keys_from(t, s);
   if (cap > 0) Strip::cap(keys, cap, scores, nullptr);
   hide(t, s, scores);
-  T top[kStrip], total[kStrip] = {};
-  Strip::largest(scores, keys, top);
+  T top[kStrip], total[kStrip];
+  Strip::largest(scores, keys, sink(t), top);
+  for (std::int64_t i = 0; i < kStrip; ++i) total[i] = fast_exp(sink(t) - top[i]);
   for (std::int64_t j = 0; j < keys; ++j) {
     T* __restrict row = scores + j * kStride;
     for (std::int64_t i = 0; i < kStrip; ++i) {
@@ -105,10 +106,11 @@ inline void AttentionKernel<T>::forward_query(const Tile& t, T* row, const HeadR
     if (padding[t.b * tiles.size.Tk + t.from + j] != 0)
       row[j] = -std::numeric_limits<T>::infinity();
   }
-  const T top = max_row(row, n);
+  const T top = std::max(max_row(row, n), sink(t));
   const T shift = top == -std::numeric_limits<T>::infinity() ? T{0} : top;
   for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift);
-  const T sum = sum_row<T>(n, [=](auto j) { return row[j]; }), total = sum == 0 ? T{1} : sum;
+  const T sum = sum_row<T>(n, [=](auto j) { return row[j]; }) + fast_exp(sink(t) - shift);
+  const T total = sum == 0 ? T{1} : sum;
   if (keep.drops()) keep.multiply(tiles.row_index(t, 0) * tiles.size.Tk + t.from, n, row, row);
   query.weighted_sum(row, at_key(v, t, t.from), v.row, 1 / total, at(out, t, 0));
   count_small_products(2 * n * tiles.size.D);
@@ -141,11 +143,11 @@ inline void AttentionKernel<T>::query_pages(const Tile& t, T* spare, const HeadR
   query_panels(t, from, query, turned, read, scores);
   T* const row = scores + (t.from - from);
   if (cap > 0) soft_cap(n, cap, row);
-  const T top = max_row(row, n);
+  const T top = std::max(max_row(row, n), sink(t));
   const T shift = top == -std::numeric_limits<T>::infinity() ? T{0} : top;
   for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift);
   T* const to = at(out, t, 0);
-  T total = 0;
+  T total = fast_exp(sink(t) - shift);
   for (std::int64_t begin = t.from, end = begin; begin < t.keys; begin = end) {
     end = std::min(t.keys, (begin / kPage + 1) * kPage);
     query.weighted_sum(row + (begin - t.from), stored_values<E>(t, begin, end - begin, read),

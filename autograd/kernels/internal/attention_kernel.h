@@ -46,19 +46,21 @@ struct AttentionKernel {
   const std::uint8_t* padding = nullptr;    // (B, Tk), null if all keys are real
   double scale = 1;                         // of scores
   double cap = 0;                           // of scores after that; 0: none
+  const T* sinks = nullptr;                 // (H), see ScoreOptions in ops.h; null: none
 
   // out (B, Tq, H·D), and stats (B, H, Tq, 2): what makes a row of scores s its weights again,
   // exp(s − shift) / total. The shift is the largest score, or 0 where all are −∞; the total is
-  // Σ exp(s − shift), or 1 where that is 0. One number, the log-sum-exp, would not do: its
-  // rounding, which grows with the scores, makes the weights sum to 1 + δ, and the gradients are
-  // differences in which a δ shows.
+  // Σ exp(s − shift), or 1 where that is 0. The head's sink counts as a score. One number, the
+  // log-sum-exp, would not do: its rounding, which grows with the scores, makes the weights sum to
+  // 1 + δ, and the gradients are differences in which a δ shows.
   void forward(HeadRows<T> out, T* stats) const;
   // dq, dk and dv from dout and forward's stats; dk and dv have a head for each of the queries'. A
   // head's keys are added to by all of its tiles, so threads share out whole heads. The last tile
   // comes first: where it meets all keys, it can write what the others add to. Where it does not,
-  // by a window or documents, dk and dv must be 0 before.
+  // by a window or documents, dk and dv must be 0 before. With sinks, dsinks (B, H, Tq) is what
+  // each query adds to the gradient of its head's.
   void backward(HeadRows<const T> dout, const T* stats, HeadRows<T> dq, HeadRows<T> dk,
-                HeadRows<T> dv) const;
+                HeadRows<T> dv, T* dsinks) const;
 
  private:
   using Tile = AttentionTiles::Tile;
@@ -67,6 +69,10 @@ struct AttentionKernel {
   static constexpr std::int64_t kPanel = CachedPage::kPanel, kPage = CachedPage::kPositions;
   static_assert(kPage == SmallProduct<T>::kDepth);
 
+  // The logit of the tile's head that has no value; −∞, whose exponential is 0, without sinks.
+  T sink(const Tile& t) const {
+    return sinks == nullptr ? -std::numeric_limits<T>::infinity() : sinks[t.h];
+  }
   // Where the strip of queries from s on begins in the rows of its tile.
   T* strip(const Tile& t, std::int64_t s, T* rows) const {
     return rows + (tiles.keys_from(t, s) - t.from) * kStride + s;
@@ -226,12 +232,13 @@ struct AttentionKernel {
                         const HeadRows<T>& to) const;
   // With P the weights, A = dropout(P) and dA = dO·Vᵀ:  dV = Aᵀ·dO,  dP = dropout(dA),
   // dS = P·(dP − Σ P·dP / Σ P),  dQ = dS·K·scale,  dK = dSᵀ·Q·scale. Σ P is 1 but for roundings.
-  // With a cap, dS is also times the slope of the cap.
+  // With a cap, dS is also times the slope of the cap. A sink is one more of the P, whose dP is 0.
   void backward_tile(const Tile& t, const HeadRows<const T>& dout, const T* stats,
-                     const HeadRows<T>& dq, const HeadRows<T>& dk, const HeadRows<T>& dv, T* p,
-                     T* da, T* turned, T* slopes) const;
+                     const HeadRows<T>& dq, const HeadRows<T>& dk, const HeadRows<T>& dv, T* dsinks,
+                     T* p, T* da, T* turned, T* slopes) const;
   // Turns the scores of a strip into A, and dA into dS.
-  void backward_strip(const Tile& t, std::int64_t s, const T* stats, T* p, T* da, T* slopes) const;
+  void backward_strip(const Tile& t, std::int64_t s, const T* stats, T* p, T* da, T* slopes,
+                      T* dsinks) const;
 };
 
 }  // namespace tapegrad

@@ -23,10 +23,10 @@ struct AttentionStrip {
   static void load(const T* from, Vector& v) { std::memcpy(&v, from, sizeof(v)); }
   static void store(const Vector& v, T* to) { std::memcpy(to, &v, sizeof(v)); }
 
-  // The largest score of each query; 0 for a query that sees no key.
-  static void largest(const T* scores, std::int64_t keys, T (&top)[kStrip]) {
+  // The largest score of each query, of which `sink` is one; 0 if all are −∞.
+  static void largest(const T* scores, std::int64_t keys, T sink, T (&top)[kStrip]) {
     constexpr T kNone = -std::numeric_limits<T>::infinity();
-    Vector most = Vector{} + kNone, row;
+    Vector most = Vector{} + sink, row;
     for (std::int64_t j = 0; j < keys; ++j) {
       load(scores + j * kStride, row);
       most = row > most ? row : most;
@@ -34,9 +34,12 @@ struct AttentionStrip {
     store(most == kNone ? Vector{} : most, top);
   }
 
-  // Σ P·dP / Σ P of each query, over its keys; a minus of P does not count.
-  static void means(const T* p, const T* dp, std::int64_t keys, T (&mean)[kStrip]) {
-    Vector total{}, sum{}, row, drow;
+  // Σ P·dP / Σ P of each query, over its keys and a P without dP, `sunk`; a minus of P does not
+  // count.
+  static void means(const T* p, const T* dp, std::int64_t keys, const T (&sunk)[kStrip],
+                    T (&mean)[kStrip]) {
+    Vector total, sum{}, row, drow;
+    load(sunk, total);
     for (std::int64_t j = 0; j < keys; ++j) {
       load(p + j * kStride, row);
       load(dp + j * kStride, drow);

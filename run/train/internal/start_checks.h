@@ -12,6 +12,6 @@ void check_model(const Task& task, const RunFolder& folder);
 // Error if processes start with other options, weights, batches, or library for products:
 // otherwise, they would go apart without a word.
 void check_same_start(const Task& task, const Config& config, const Progress& progress,
-                      Processes& processes);
+                      const optim::GradientSync& sync, Processes& processes);
 
 }  // namespace tapegrad::run

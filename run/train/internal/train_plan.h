@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tapegrad/run/train/time_budget.h"
 #include "tapegrad/run/train/train.h"
@@ -21,6 +22,7 @@ struct TrainFacts {
 struct TrainPlan {
   TrainOptions options;
   std::string minutes, minutes_reason;  // as in RunHeader; empty unless steps were measured
+  std::vector<std::string> notes;       // for people: what it has that was not asked for
 };
 
 // lr_decay_iters and warmup_iters are fixed, so that a run that is resumed with more steps keeps

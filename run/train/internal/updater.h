@@ -30,11 +30,12 @@ class Updater {
 
  private:
   struct BatchLoss {
-    double loss;
+    double loss, norm;  // that of the gradient of the process that had it
     std::int64_t tokens;
     std::array<double, kMostMetrics> metrics;
   };
   std::vector<double> shares() const;
+  std::vector<double> gradient_shares(std::vector<double> shares) const;
   std::vector<BatchLoss> add_gradients(const std::vector<double>& shares, StepTimes& times);
   void find_outlier(Report::Step& step, Progress& progress) const;
 
@@ -44,6 +45,7 @@ class Updater {
   const optim::DecayFactor decay_;
   const std::optional<double> most_deviations_;  // of a step that is no outlier
   const bool check_finite_;
+  const bool local_;  // each process steps by its own batches
   optim::GradientSync& sync_;
   Processes* const processes_;
 };

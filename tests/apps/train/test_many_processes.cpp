@@ -1,43 +1,11 @@
 // Runs of several processes: they make what one process makes.
 
-#include <cstdlib>
-
+#include "tapegrad/tests/apps/on_processes.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
-#include "tapegrad/tests/places.h"
 
 namespace {
 
 const std::string kMpirun = tapegrad::places::kMpirun;
-
-// The training program `name` on so many processes.
-Result on_processes(int count, const std::string& name, const Args& args) {
-  // Open MPI starts neither as root nor more processes than processors unless it is asked to.
-  for (const char* allow : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
-                            "OMPI_MCA_rmaps_base_oversubscribe"}) {
-    ::setenv(allow, "1", 1);
-  }
-  ::setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe",
-           1);                                    // the same, from Open MPI 5 on
-  ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // at its end it leaves memory to the system
-  const std::string program = std::filesystem::path(tapegrad::places::kPrograms) / name;
-  return run_program(kMpirun, Args{"-n", std::to_string(count), program, "--threads", "1"} + args);
-}
-
-bool have_processes() {
-  if (kMpirun.empty()) WARN("skipped: there is no MPI, or no mpirun");
-  return !kMpirun.empty();
-}
-
-// All that a checkpoint says, but for the seconds that it took.
-std::string checkpoint(const std::filesystem::path& run) {
-  std::string all = TempFolder::get(run / "model.safetensors");
-  all += TempFolder::get(run / "optimizer.safetensors");
-  std::istringstream trainer(TempFolder::get(run / "trainer.json"));
-  for (std::string line; std::getline(trainer, line);) {
-    if (line.find("\"seconds\"") == line.npos) all += line;
-  }
-  return all;
-}
 
 // A corpus, what one process makes of it, and room for other runs.
 struct Compared {
@@ -57,7 +25,7 @@ struct Compared {
     const std::string run = "of-" + std::to_string(count);
     const Result r = on_processes(count, "train-gpt", args(run, 8));
     check_ended_well(r);
-    CHECK(checkpoint(folder / run) == checkpoint(folder / "one"));
+    CHECK(checkpoint_bytes(folder / run) == checkpoint_bytes(folder / "one"));
   }
 };
 
@@ -106,7 +74,7 @@ TEST_CASE("so it does with conversations, whose batches count differently", "[pr
   };
   check_ended_well(train(args("one")));
   check_ended_well(on_processes(3, "train-gpt", args("many")));
-  CHECK(checkpoint(folder / "many") == checkpoint(folder / "one"));
+  CHECK(checkpoint_bytes(folder / "many") == checkpoint_bytes(folder / "one"));
 }
 
 TEST_CASE("so it does with pairs of answers, beside a reference", "[processes]") {
@@ -142,7 +110,7 @@ TEST_CASE("so it does with pairs of answers, beside a reference", "[processes]")
   check_ended_well(train(args("one")));
   for (const int count : {2, 3}) {
     check_ended_well(on_processes(count, "train-gpt", args("many") + Args{"--overwrite"}));
-    CHECK(checkpoint(folder / "many") == checkpoint(folder / "one"));
+    CHECK(checkpoint_bytes(folder / "many") == checkpoint_bytes(folder / "one"));
   }
 }
 
@@ -155,7 +123,7 @@ TEST_CASE("so it does with other optimisers and groups of parameters", "[process
   check_ended_well(on_processes(3, "train-gpt", runs.args("moves", 3)));
   check_ended_well(on_processes(2, "train-gpt", resume_run(run, 6)));
   check_ended_well(train(resume_run(run, 8)));
-  CHECK(checkpoint(run) == checkpoint(runs.folder / "one"));
+  CHECK(checkpoint_bytes(run) == checkpoint_bytes(runs.folder / "one"));
 }
 
 TEST_CASE("an encoder and decoder train on several processes, too", "[processes]") {
@@ -167,7 +135,7 @@ TEST_CASE("an encoder and decoder train on several processes, too", "[processes]
   };
   check_ended_well(train_pairs(args("one")));
   check_ended_well(on_processes(2, "train-seq2seq", args("two")));
-  CHECK(checkpoint(folder / "two") == checkpoint(folder / "one"));
+  CHECK(checkpoint_bytes(folder / "two") == checkpoint_bytes(folder / "one"));
 }
 
 TEST_CASE("a run goes on with another number of processes, to the same bits", "[processes]") {
@@ -178,7 +146,7 @@ TEST_CASE("a run goes on with another number of processes, to the same bits", "[
   check_ended_well(on_processes(2, "train-gpt", resume_run(run, 5)));
   check_ended_well(on_processes(3, "train-gpt", resume_run(run, 7)));
   check_ended_well(train(resume_run(run, 8)));
-  CHECK(checkpoint(run) == checkpoint(runs.folder / "one"));
+  CHECK(checkpoint_bytes(run) == checkpoint_bytes(runs.folder / "one"));
 }
 
 TEST_CASE("what is printed and kept is rank 0's, once", "[processes]") {
@@ -212,7 +180,7 @@ TEST_CASE("gradients may travel as bf16, which changes little", "[processes]") {
   const Compared runs({});
   const Result r = on_processes(2, "train-gpt", runs.args("two", 8) + Args{"--comm-dtype", "bf16"});
   check_ended_well(r);
-  CHECK(checkpoint(runs.folder / "two") != checkpoint(runs.folder / "one"));
+  CHECK(checkpoint_bytes(runs.folder / "two") != checkpoint_bytes(runs.folder / "one"));
   const auto last_loss = [&](const std::string& run) {
     const std::string text = TempFolder::get(runs.folder / run / "metrics.jsonl");
     const std::size_t at = text.rfind("\"val_loss\":") + 11;

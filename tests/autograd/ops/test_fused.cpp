@@ -256,6 +256,20 @@ TEST_CASE("swiglu agrees with its composed reference", "[fused]") {
           {normal(rng, {3, 333}, DType::f64, 3), normal(rng, {3, 333})});
 }
 
+TEST_CASE("clamped_swiglu agrees with its composed reference, and has these numbers", "[fused]") {
+  Rng rng(10);
+  const double inf = std::numeric_limits<double>::infinity();
+  compare([](Inputs in) { return clamped_swiglu(in[0], in[1]); },
+          [&](Inputs in) {
+            const Tensor g = clamp(in[0], -inf, 7), u = clamp(in[1], -7, 7);
+            return g / (1.0 + exp(g * -1.702)) * (u + 1.0);
+          },
+          {normal(rng, {3, 333}, DType::f64, 5), normal(rng, {3, 333}, DType::f64, 5)});
+  // 7·σ(1.702·7)·8, and −9·σ(1.702·−9)·−6.
+  CHECK(difference(clamped_swiglu(vector({1e30, -9}), vector({inf, -inf})),
+                   vector({55.99962503, 1.20190679e-5}), 1e-7, 0) == "");
+}
+
 TEST_CASE("gelu agrees with its composed reference", "[fused]") {
   Rng rng(6);
   const Tensor x = normal(rng, {1000}, DType::f64, 3);

@@ -151,7 +151,9 @@ inline void add_of_two(Calls& calls) {
     calls.push_back({name, std::move(names), {m}, [f](In x) { return f(x[0], x[1]); }});
   };
   each("add", add), each("sub", sub), each("mul", mul), each("div", div), each("pow", pow);
-  each("maximum", maximum), each("minimum", minimum), each("swiglu", swiglu, {"gate", "up"}), each("atan2", atan2, {"y", "x"});
+  each("maximum", maximum), each("minimum", minimum), each("swiglu", swiglu, {"gate", "up"});
+  each("clamped_swiglu", [](const Tensor& g, const Tensor& u) { return clamped_swiglu(g, u); }, {"gate", "up"});
+  each("atan2", atan2, {"y", "x"});
   each("operator+", operator+), each("operator-", operator-), each("operator*", operator*), each("operator/", operator/);
   const std::vector<std::string> a_b = {"a", "b"}, x_target = {"x", "target"};
   const Calls lines = {
@@ -219,6 +221,8 @@ inline void add_of_sequences(Calls& calls) {
       {"attention", {"qkv"}, {{1, 3, 12}}, [](In x) { return attention(x[0], 2); }},
       {"attention", {"q", "k", "v", "ScoreOptions.attn_mask"}, {sequence, sequence, sequence, {3, 3}},
        [=](In x) { return attention(x[0], x[1], x[2], 2, with(x[3])); }},
+      {"attention", {"q", "k", "v", "ScoreOptions.sinks"}, {sequence, sequence, sequence, {2}},
+       [](In x) { return attention(x[0], x[1], x[2], 2, {.scores = {.sinks = x[3]}}); }},
       {"attention", {"q", "k", "v"}, {sequence}, [](In x) { return attention(x[0], x[1], x[2], 2); }},
       {"attention", {"q"}, {{1, 1, 4}}, [=](In x) { return cached(x[0]); }, {"q"}},
       {"attention_weights", {"q", "k"}, {sequence}, [](In x) { return attention_weights(x[0], x[1], 2); }},

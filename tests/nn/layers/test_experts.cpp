@@ -49,7 +49,9 @@ Tensor by_token(const nn::Experts& layer, const Tensor& x) {
         return linear(in, select(linears.weight.tensor, 0, e), bias);
       };
       Tensor inner = of(layer.c_fc, row);
-      inner = layer.config.gated ? silu(of(layer.c_gate, row)) * inner : silu(inner);
+      inner = layer.config.gated
+                  ? nn::activate_gated(of(layer.c_gate, row), inner, layer.config.activation)
+                  : silu(inner);
       y = y + of(layer.c_proj, inner) * select(best.values, 0, k);
     }
     rows.push_back(layer.options.normalize ? y / sum(best.values) : y);
@@ -73,6 +75,22 @@ TEST_CASE("a mixture of experts sums the outputs of the best, by their scores", 
       }
     }
   }
+}
+
+TEST_CASE("a mixture of experts has the biases and the gate of gpt-oss", "[experts]") {
+  Rng rng(7);
+  const nn::Params p(rng, DType::f64);
+  nn::FeedForwardConfig expert = expert_config();
+  expert.bias = true, expert.activation = nn::Activation::clamped_swiglu;
+  const nn::Experts layer =
+      make_mixture(p, {.experts = 5, .top_k = 3, .router_bias = true}, expert);
+  randomize(p.parameters(), rng, 3);
+  CHECK(layer.router.bias.shape() == Shape{5});
+  const Tensor x = Tensor::randn({9, 4}, rng, DType::f64);
+  CHECK(difference(layer(x), by_token(layer, x), 1e-12, 1e-12) == "");
+  // Scores are those of the chosen alone.
+  const Tensor logits = layer.router(x), best = topk(logits, 3).values;
+  CHECK(difference(layer.routes_of(logits).weights, softmax(best), 1e-12, 1e-12) == "");
 }
 
 TEST_CASE("scores that are all 0 give no NaN", "[experts]") {

@@ -313,6 +313,12 @@ TEST_CASE("an export to ONNX that fails, or is of another type, leaves no file t
                     ContainsSubstring("ONNX export does not know query_scale_beta 1"));
   CHECK_THROWS_WITH(exported(folder, model_of(llama([](auto& c) { c.moe.experts = 2; }))),
                     ContainsSubstring("ONNX export does not know mixtures of experts"));
+  CHECK_THROWS_WITH(exported(folder, model_of(llama([](auto& c) { c.attention_sinks = true; }))),
+                    ContainsSubstring("ONNX export does not know attention_sinks"));
+  CHECK_THROWS_WITH(
+      exported(folder,
+               model_of(llama([](auto& c) { c.activation = nn::Activation::clamped_swiglu; }))),
+      ContainsSubstring("ONNX export does not know activation clamped-swiglu"));
   CHECK_THROWS_WITH(exported(folder, model_of(llama([](auto& c) { c.mixer_pattern = "CA"; }))),
                     ContainsSubstring("ONNX export does not know convolutions"));
   run::TextModel large = model_of(gpt2());

@@ -69,6 +69,25 @@ TEST_CASE("a slow network decides the time of a step", "[forecast]") {
   CHECK(f.step < 85);
 }
 
+TEST_CASE("local steps share what a meeting takes", "[forecast]") {
+  // A quarter of a second for the half of a bucket that goes to the other rank.
+  const Network network{.bytes_per_second = kBucketBytes / 2 / 0.25, .latency = 0};
+  const StepForecast f =
+      forecast_step(four_buckets(), {.ranks = 2, .batches = 4, .local_steps = 10}, network);
+  CHECK_THAT(f.computing, Catch::Matchers::WithinRel(2 * 3 + 0.4, 1e-12));
+  CHECK_THAT(f.sending, Catch::Matchers::WithinRel(8 * 0.25 / 10, 1e-9));
+  CHECK(f.hidden() == 0);
+  CHECK(f.step > f.computing + f.sending);
+  CHECK(f.step < f.computing + f.sending + f.moving + 0.01);
+  const StepForecast narrow = forecast_step(
+      four_buckets(), {.ranks = 2, .batches = 4, .sent = optim::CommDType::bf16, .local_steps = 10},
+      network);
+  CHECK_THAT(narrow.sending, Catch::Matchers::WithinRel(f.sending / 2, 1e-9));
+  const StepForecast alone =
+      forecast_step(four_buckets(), {.ranks = 1, .batches = 4, .local_steps = 10}, network);
+  CHECK_THAT(alone.step, Catch::Matchers::WithinRel(4 * 3 + 0.4, 1e-12));
+}
+
 TEST_CASE("rates and times are read with their units", "[forecast]") {
   CHECK(parse_bandwidth("10Gbit") == 1.25e9);
   CHECK(parse_bandwidth("250Mbit") == 31.25e6);

@@ -47,3 +47,27 @@ TEST_CASE("a run that is resumed has no time, and steps left", "[train-plan]") {
                     ContainsSubstring("has made 20 steps already: max_iters 19"));
   CHECK(planned({.optimizer = {.max_iters = 20}}, made).max_iters == 20);
 }
+
+TEST_CASE("a run with local steps ends and evaluates where processes meet", "[train-plan]") {
+  run::TrainOptions options{.optimizer = {.max_iters = 1001, .warmup_iters = 7, .local_steps = 50},
+                            .evaluation = {.eval_interval = 120, .eval_offset = 10}};
+  const run::TrainPlan plan = run::resolve(options, {}, "run");
+  CHECK(plan.options.optimizer.max_iters == 1050);
+  CHECK(plan.options.optimizer.lr_decay_iters == 1050);
+  CHECK(plan.options.evaluation.eval_interval == 150);
+  CHECK(plan.options.evaluation.eval_offset == 50);
+  CHECK(plan.notes == std::vector<std::string>{
+                          "processes meet every 50 steps (--local-steps), and so the run has 1,050 "
+                          "steps, and evaluates every 150 from step 50 on"});
+  options.optimizer.max_iters = 1000;
+  options.evaluation.eval_interval = 250, options.evaluation.eval_offset = 0;
+  CHECK(run::resolve(options, {}, "run").notes.empty());
+  options.time = run::TimeBudget{.minutes = 2};
+  const auto fitting = [](std::int64_t steps) {
+    return run::TrainFacts{
+        .fitting = run::FittingSteps{.steps = steps, .minutes = "2 minutes", .reason = ""}};
+  };
+  CHECK(planned(options, fitting(149)).max_iters == 100);
+  CHECK_THROWS_WITH(planned(options, fitting(49)),
+                    ContainsSubstring("49 steps fit into the time, fewer than --local-steps 50"));
+}

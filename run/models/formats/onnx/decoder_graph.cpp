@@ -192,6 +192,9 @@ void check_onnx_config(const nn::DecoderConfig& config) {
   check(config.with_defaults().mixer_pattern.empty(),
         "ONNX export does not know what stands in place of attention (mixer_pattern)");
   check(!config.attn_gate, "ONNX export does not know gates of attention (attn_gate)");
+  check(!config.attention_sinks, "ONNX export does not know attention_sinks");
+  check(config.activation_kind() != nn::Activation::clamped_swiglu,
+        "ONNX export does not know activation clamped-swiglu");
   check(config.ngrams == 1,
         "ONNX export does not know ngrams {}: the graph would need the tokens before its input",
         config.ngrams);

@@ -19,6 +19,8 @@ OnnxValue activate(OnnxGraph& g, const OnnxValue& x, nn::Activation activation) 
       return silu(g, x);
     case nn::Activation::relu2:
       return relu2(g, x);
+    case nn::Activation::clamped_swiglu:
+      break;
   }
   fail("ONNX export does not know the activation {}",
        names_of(activation)[static_cast<std::size_t>(activation)]);

@@ -112,6 +112,70 @@ TEST_CASE("caps work without a causal mask, and for one query", "[attention_scor
   }
 }
 
+TEST_CASE("sinks go together with everything else", "[attention_scores]") {
+  Rng rng(36);
+  const std::int64_t T = GENERATE(1, 17, 65, 150), window = GENERATE(0, 1, 30);
+  Tensor padding = Tensor::zeros({2, T}, DType::u8);
+  for (std::int64_t j = 0; j < 2 * T; j += 3) padding.mutable_data<std::uint8_t>()[j] = 1;
+  ScoreOptions scores{.scale = 1.7, .softcap = 2.5, .window = window};
+  Rng draw(5);
+  const KeepMask keep(draw, 2 * 6 * T * T, 0.3);
+  INFO("T " << T << ", window " << window);
+  compare(
+      [&](Inputs in) {
+        Rng r(5);
+        scores.sinks = in[3];
+        return attention(
+            in[0], in[1], in[2], 6,
+            {.dropout = 0.3, .rng = &r, .key_padding_mask = padding, .scores = scores});
+      },
+      [&](Inputs in) {
+        scores.sinks = in[3];
+        return attention_reference(in[0], in[1], in[2], 6, true, keep, padding, scores);
+      },
+      {normal(rng, {2, T, 18}), normal(rng, {2, T, 6}), normal(rng, {2, T, 6}),
+       normal(rng, {6}, DType::f64, 3)});
+}
+
+TEST_CASE("a sink is a key whose value is 0, and takes its share of the weights",
+          "[attention_scores]") {
+  const Tensor zeros = Tensor::zeros({1, 3, 4}, DType::f64),
+               ones = Tensor::ones({1, 3, 4}, DType::f64);
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto result = [&](double first, double second) {
+    const Tensor sinks = Tensor::from(std::vector{first, second}, {2});
+    return list(
+        attention(zeros, zeros, ones, 2, {.causal = false, .scores = {.sinks = sinks}}).rows(0, 1));
+  };
+  // Scores of 0, three keys: beside them, a sink of log 3 has half of the weight.
+  const double half = std::log(3.0);
+  CHECK(difference(Tensor::from(result(half, -inf), {12}),
+                   Tensor::from(std::vector{.5, .5, 1., 1., .5, .5, 1., 1., .5, .5, 1., 1.}, {12}),
+                   1e-12, 0) == "");
+  const Tensor weights = attention_weights(zeros, zeros, 2, false, {},
+                                           {.sinks = Tensor::from(std::vector{half, -inf}, {2})});
+  CHECK(difference(sum(weights, {-1}), Tensor::from(std::vector{.5, .5, .5, 1., 1., 1.}, {1, 2, 3}),
+                   1e-12, 0) == "");
+  // So large that exponentials alone would overflow.
+  for (const double value : result(5000, 800)) CHECK(value == 0);
+}
+
+TEST_CASE("sinks of −∞ change no bit", "[attention_scores]") {
+  Rng rng(37);
+  const std::int64_t T = GENERATE(1, 90);
+  const Tensor x = normal(rng, {2, T, 24}, DType::f32);
+  const auto result = [&](const Tensor& sinks) {
+    Tape tape;
+    tape.watch(x);
+    const Tensor y = attention(x, 2, {.scores = {.sinks = sinks}});
+    return std::pair(y, tape.gradient(y, {x}, {.seeds = {Tensor::ones(y.shape())}})[0]);
+  };
+  const auto none = result({}),
+             hidden = result(Tensor::full({2}, -std::numeric_limits<double>::infinity()));
+  CHECK(same_bits(none.first, hidden.first));
+  CHECK(same_bits(none.second, hidden.second));
+}
+
 TEST_CASE("a window as long as the text changes no bit", "[attention_scores]") {
   Rng rng(34);
   const Tensor x = normal(rng, {2, 130, 24}, DType::f32);
@@ -166,6 +230,8 @@ TEST_CASE("scores that nothing can be made of are errors that name them", "[atte
   CHECK_THROWS_WITH(attend({.window = -1}), ContainsSubstring("[ScoreOptions] window"));
   CHECK_THROWS_WITH(attend({.window = 2}, false), ContainsSubstring("needs causal"));
   CHECK_THROWS_WITH(attend({.softcap = -1}), ContainsSubstring("[ScoreOptions] softcap"));
+  CHECK_THROWS_WITH(attend({.sinks = Tensor::ones({3})}),
+                    ContainsSubstring("[attention] sinks must be f"));
   CHECK_THROWS_WITH(attend({.scale = -1}), ContainsSubstring("[ScoreOptions] scale"));
   CHECK_THROWS_WITH(attend({.scale = std::nan("")}), ContainsSubstring("[ScoreOptions] scale"));
   CHECK_THROWS_WITH(softcap(x, -2), ContainsSubstring("[softcap]"));

@@ -81,7 +81,8 @@ TEST_CASE("attention to cached keys slides, caps and scales as in whole sequence
           "[cached_attention]") {
   Rng rng(6);
   const std::int64_t D = 4, T = GENERATE(1, 2, 17, 70), window = GENERATE(1, 5, 64, 150, 500);
-  const ScoreOptions scores{.scale = 0.7, .softcap = 2, .window = window};
+  ScoreOptions scores{.scale = 0.7, .softcap = 2, .window = window};
+  if (window != 64) scores.sinks = normal(rng, {kHeads});
   const std::vector<std::int64_t> lengths = {T, T + 1, 600, T + 63};
   const Tensor q = normal(rng, {4, T, kHeads * D});
   const auto caches = random_sequences(rng, lengths, 2 * D, 3, DType::f64);
@@ -116,8 +117,9 @@ TEST_CASE("a query's attention has the bits that it has in the whole sequence, h
   Rng rng(7);
   const std::int64_t D = GENERATE(8, 20, 64, 100), T = 530, K = GENERATE(2, 6);
   const std::int64_t window = GENERATE(0, 1, 37, 300);
-  const ScoreOptions scores{.softcap = window == 37 ? 3.0 : 0.0, .window = window};
+  ScoreOptions scores{.softcap = window == 37 ? 3.0 : 0.0, .window = window};
   const DType dtype = GENERATE(DType::f32, DType::f64);
+  if (window == 37 || window == 300) scores.sinks = normal(rng, {kHeads}, dtype);
   const auto normals = [&](std::int64_t heads) { return normal(rng, {T, heads * D}, dtype); };
   const Tensor q = normals(kHeads);
   const Sequence s = sequence_of(normals(K), normals(K), 0, CacheType::f32);

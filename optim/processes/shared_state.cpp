@@ -1,26 +1,13 @@
 // The checkpoints of SharedGradientSync: whole tensors, whatever the number of processes.
 
-#include <algorithm>
 #include <utility>
 
 #include "tapegrad/autograd/internal/finite.h"
 #include "tapegrad/autograd/tensor/stored_type.h"
-#include "tapegrad/optim/internal/shared_gradient_sync.h"
+#include "tapegrad/optim/processes/internal/gathered.h"
+#include "tapegrad/optim/processes/internal/shared_gradient_sync.h"
 
 namespace tapegrad::optim {
-namespace {
-
-// The kept part of a fragment: as many elements of a tensor with `kept` elements as the fragment is
-// of its parameter.
-struct KeptPart {
-  std::int64_t begin, size;
-};
-KeptPart part_of(const Fragment& f, std::int64_t kept, std::int64_t elements) {
-  const std::int64_t begin = kept * f.begin / elements;
-  return {begin, kept * f.end / elements - begin};
-}
-
-}  // namespace
 
 std::vector<StateSpec> SharedGradientSync::kept_of(std::size_t parameter) const {
   return groups_.of(parameter).optimizer->keeps(parameters_[parameter].second.shape());
@@ -36,30 +23,10 @@ Tensor SharedGradientSync::gather(std::size_t parameter, std::size_t index,
     const auto values = state_.kept(i)[index].values<float>();
     part.insert(part.end(), values.begin(), values.end());
   }
-  // Sorted by owner, in the order of the buckets, so that each rank's part is in order.
   std::vector<Fragment> fragments;
-  std::vector<std::size_t> sizes(static_cast<std::size_t>(processes_.size()));
   for (const Place place : places_[parameter]) fragments.push_back(at(place));
-  std::stable_sort(fragments.begin(), fragments.end(),
-                   [](const Fragment& a, const Fragment& b) { return a.owner < b.owner; });
-  const std::int64_t elements = parameters_[parameter].second.numel();
-  for (const Fragment& f : fragments) {
-    const std::int64_t size = part_of(f, shape.numel(), elements).size;
-    sizes[static_cast<std::size_t>(f.owner)] += static_cast<std::size_t>(size) * sizeof(float);
-  }
-  std::vector<float> parts(rank() == 0 ? static_cast<std::size_t>(shape.numel()) : 0);
-  processes_.gather_parts(std::as_bytes(std::span(part)), std::as_writable_bytes(std::span(parts)),
-                          sizes);
-  if (rank() != 0) return {};
-  Tensor whole = Tensor::empty(shape);
-  float* to = whole.mutable_data<float>();
-  const float* from = parts.data();
-  for (const Fragment& f : fragments) {
-    const KeptPart kept = part_of(f, shape.numel(), elements);
-    std::copy(from, from + kept.size, to + kept.begin);
-    from += kept.size;
-  }
-  return whole;
+  return gather_fragments(&processes_, fragments, parameters_[parameter].second.numel(), part,
+                          shape);
 }
 
 void SharedGradientSync::save(const std::string& path, Metadata metadata) const {

@@ -1,4 +1,4 @@
-#include "tapegrad/optim/internal/shared_gradient_sync.h"
+#include "tapegrad/optim/processes/internal/shared_gradient_sync.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,12 +7,10 @@
 #include <utility>
 
 #include "tapegrad/base/half.h"
-#include "tapegrad/base/parallel.h"
+#include "tapegrad/optim/internal/sent_values.h"
 
 namespace tapegrad::optim {
 namespace {
-
-constexpr std::int64_t kGrain = 16384;
 
 // Memory that is counted with that of tensors.
 Tensor block(std::int64_t bytes) { return Tensor::empty({bytes}, DType::u8); }
@@ -35,16 +33,6 @@ void add_term(float* sum, const T* term, std::int64_t n, bool first) {
   } else {
     for (std::int64_t i = 0; i < n; ++i) sum[i] += value(term[i]);
   }
-}
-
-std::vector<std::int64_t> sizes_of(const NamedTensors& parameters) {
-  std::vector<std::int64_t> sizes;
-  for (const auto& [name, t] : parameters) {
-    check(t.dtype() == DType::f32, "'{}' is {}: several processes train f32 alone", name,
-          name_of(t.dtype()));
-    sizes.push_back(t.numel());
-  }
-  return sizes;
 }
 
 std::vector<std::size_t> as_sizes(const std::vector<std::int64_t>& sizes) {
@@ -141,7 +129,7 @@ void SharedGradientSync::take(std::size_t p, const Tensor& gradient) {
     if (!t.outgoing.defined()) t.outgoing = block(bytes_of(buckets_[b].size()));
     std::uint8_t* to = t.outgoing.mutable_data<std::uint8_t>() + bytes_of(fragment.at);
     if (gradient.defined()) {
-      pack(gradient.data<float>() + fragment.begin, to, fragment.size());
+      pack(sent_, gradient.data<float>() + fragment.begin, to, fragment.size());
     } else {
       std::memset(to, 0, static_cast<std::size_t>(bytes_of(fragment.size())));
     }
@@ -161,18 +149,6 @@ void SharedGradientSync::send_full_buckets() {
 void SharedGradientSync::finish(Traffic& t) {
   t.transfer.wait();
   t.outgoing = t.incoming = Tensor();
-}
-
-void SharedGradientSync::pack(const float* from, std::uint8_t* to, std::int64_t n) const {
-  parallel_for(n, kGrain, [=, this](std::int64_t begin, std::int64_t end) {
-    if (sent_ == CommDType::bf16) {
-      auto* out = reinterpret_cast<bf16*>(to);
-      for (std::int64_t i = begin; i < end; ++i) out[i] = to_bf16(from[i]);
-    } else {
-      auto* out = reinterpret_cast<float*>(to);
-      std::copy(from + begin, from + end, out + begin);
-    }
-  });
 }
 
 void SharedGradientSync::send_gradients(std::size_t b) {

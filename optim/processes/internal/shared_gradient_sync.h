@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tapegrad/optim/gradient_sync.h"
+#include "tapegrad/optim/internal/sent_values.h"
 #include "tapegrad/optim/internal/shares.h"
 #include "tapegrad/optim/optimizer_state.h"
 
@@ -52,13 +53,10 @@ class SharedGradientSync : public GradientSync {
   int rank() const { return processes_.rank(); }
   const Fragment& at(Place place) const { return buckets_[place.bucket].fragments[place.fragment]; }
   // Bytes of so many elements as they are sent.
-  std::int64_t bytes_of(std::int64_t elements) const {
-    return elements * (sent_ == CommDType::bf16 ? 2 : 4);
-  }
+  std::int64_t bytes_of(std::int64_t elements) const { return bytes_sent(sent_, elements); }
   Shape shape_of(const Fragment& fragment) const;
   Tensor slice_of(Place place) const;
   void take(std::size_t parameter, const Tensor& gradient);
-  void pack(const float* from, std::uint8_t* to, std::int64_t n) const;
   void send_full_buckets();
   void send_gradients(std::size_t bucket);
   void finish(Traffic& traffic);

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tapegrad/optim/gradient_sync.h"
+#include "tapegrad/optim/internal/shares.h"
+#include "tapegrad/optim/optimizer_state.h"
+
+namespace tapegrad::optim {
+
+// Local steps: see local_steps.h. Each rank has all of an optimiser's state, of its own, and all
+// weights of the last meeting, the anchor. The outer momentum is shared out as moments are among
+// processes that meet in each step (shares.h): at a meeting, each rank gets the differences of its
+// share from all, makes the outer step for it, and sends everybody what the anchor moves by. Sums
+// are made in the order of the ranks, and all of them subtract the same numbers from the same
+// anchor.
+class LocalStepsSync : public GradientSync {
+ public:
+  // Null: one process.
+  LocalStepsSync(const NamedTensors& parameters, const ParameterGroups& groups,
+                 const LocalSteps& local, Processes* processes, CommDType sent,
+                 std::int64_t bucket_size = kBucketSize);
+
+  void round(int active, const Backward& backward) override;
+  Clipping measure_clipping(double max_norm) override;
+  std::vector<GradientPart> gradients() const override;
+  void step(double lr, double grad_factor, double decay_factor = 1) override;
+  void zero_grad() override { state_.zero_grad(); }
+  std::int64_t steps() const override { return state_.steps(); }
+  const ParameterGroups& groups() const override { return groups_; }
+  NamedTensors agreed(NamedTensors tensors) const override;
+  void restart() override;
+  void save(const std::string& path, Metadata metadata) const override;
+  void load(const TensorSource& file) override;
+  std::string broken_tensor() const override;
+
+ private:
+  int ranks() const { return processes_ == nullptr ? 1 : processes_->size(); }
+  int rank() const { return processes_ == nullptr ? 0 : processes_->rank(); }
+  void meet(std::size_t bucket);
+  Tensor mean_difference(const Bucket& bucket) const;
+  Tensor packed_differences(const Bucket& bucket) const;
+  void make_outer_step(Tensor& gradient, Tensor& momentum) const;
+  void move_anchor(const Bucket& bucket, const Tensor& own_step);
+  std::vector<std::size_t> bytes_of_ranks(const Bucket& bucket) const;
+  // Where this rank's part of a fragment that it owns begins in tensors of its share of a bucket.
+  std::int64_t own_place(const Bucket& bucket, const Fragment& f) const {
+    return f.at - bucket.offsets[static_cast<std::size_t>(rank())];
+  }
+  std::vector<Fragment> fragments_of(std::size_t parameter) const;
+  Tensor gather_momentum(std::size_t parameter) const;
+  std::int64_t made_in(const TensorSource& file) const;
+
+  NamedTensors parameters_;
+  ParameterGroups groups_;
+  LocalSteps local_;
+  Processes* processes_;
+  CommDType sent_;
+  std::vector<Bucket> buckets_;
+  OptimizerState state_;
+  std::vector<Tensor> anchor_;    // of each parameter
+  std::vector<Tensor> momentum_;  // of this rank's share of each bucket
+  std::int64_t made_ = 0;         // steps since the last meeting
+};
+
+// Null: one process.
+std::unique_ptr<GradientSync> make_local_steps(const NamedTensors& parameters,
+                                               const ParameterGroups& groups,
+                                               const LocalSteps& local, Processes* processes,
+                                               CommDType sent);
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,134 @@
+// Runs with --local-steps.
+
+#include "tapegrad/tests/apps/on_processes.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+namespace {
+
+constexpr int kProcesses = 2, kEvery = 97;  // steps between meetings
+
+// A corpus, and arguments of runs that are evaluated at their beginning and their end alone.
+struct Local {
+  TempFolder folder;
+  std::filesystem::path corpus = folder.put("text.txt", tiny_text());
+
+  Args args(const std::string& run, int iters, const Args& more = {}) const {
+    return tiny_run(corpus, folder / run, iters) +
+           Args{"--local-steps", std::to_string(kEvery), "--eval-interval", "1000000"} + more;
+  }
+};
+
+int stopped_step(const Result& r) {
+  const std::string words = "stopped at step ";
+  const std::size_t at = r.out.find(words);
+  INFO(r.out << r.err);
+  REQUIRE(at != r.out.npos);
+  return std::stoi(r.out.substr(at + words.size()));
+}
+
+// The run of a program that a signal stops between two meetings.
+int stop_between_meetings(const std::string& program, const Args& args) {
+  Program running(program, args);
+  running.wait_for("iter 8:");
+  running.send(SIGTERM);
+  const int step = stopped_step(running.wait());
+  INFO("stopped at step " << step);
+  REQUIRE(step % kEvery != 0);
+  return step;
+}
+
+}  // namespace
+
+TEST_CASE("processes that are stopped between two meetings go on to the same bits",
+          "[local_runs]") {
+  if (!have_processes()) return;
+  const Local local;
+  const Args time_to_save = {"--mca", "odls_base_sigkill_timeout", "20"};
+  const int step = stop_between_meetings(
+      tapegrad::places::kMpirun,
+      time_to_save + processes_args(kProcesses, "train-gpt", local.args("stopped", 1'000'000)));
+  const auto run = local.folder / "stopped";
+  if (step < kEvery) {  // a reader has the model of the last meeting, which is the first one
+    check_ended_well(train(local.args("new", 0, {"--gradient-accumulation-steps", "2"})));
+    CHECK(same_model(run, local.folder / "new"));
+  }
+  CHECK_THAT(train(resume_run(run, 2 * kEvery)).err, ContainsSubstring("mpirun -n 2 must go on"));
+  CHECK_THAT(on_processes(3, "train-gpt",
+                          resume_run(run, 2 * kEvery) + Args{"--gradient-accumulation-steps", "3"})
+                 .err,
+             ContainsSubstring("the weights and moments of 2 processes"));
+  check_ended_well(on_processes(kProcesses, "train-gpt", resume_run(run, 3 * kEvery)));
+  check_ended_well(on_processes(kProcesses, "train-gpt", local.args("straight", 3 * kEvery)));
+  CHECK(checkpoint_bytes(run) == checkpoint_bytes(local.folder / "straight"));
+}
+
+TEST_CASE("so does a process alone, whose local steps are Lookahead", "[local_runs]") {
+  const Local local;
+  stop_between_meetings("train-gpt", local.args("stopped", 1'000'000));
+  const auto run = local.folder / "stopped";
+  check_ended_well(train(resume_run(run, 3 * kEvery)));
+  check_ended_well(train(local.args("straight", 3 * kEvery)));
+  CHECK(checkpoint_bytes(run) == checkpoint_bytes(local.folder / "straight"));
+}
+
+TEST_CASE("processes train apart, and tell means of their losses", "[local_runs]") {
+  if (!have_processes()) return;
+  const Local local;
+  const Args more = {"--local-steps", "2", "--eval-interval", "4"};
+  const Result r = on_processes(kProcesses, "train-gpt", local.args("two", 12, more));
+  check_ended_well(r);
+  CHECK(r.out.find("iter 3:") == r.out.rfind("iter 3:"));
+  const Result plain = on_processes(
+      kProcesses, "train-gpt",
+      tiny_run(local.corpus, local.folder / "plain", 12) + Args{"--eval-interval", "4"});
+  check_ended_well(plain);
+  CHECK_FALSE(same_model(local.folder / "two", local.folder / "plain"));
+  // The first step's batches and weights are the same.
+  const auto line_of = [](const Result& result) {
+    const std::size_t at = result.out.find("iter 0:");
+    return result.out.substr(at, result.out.find(',', at) - at);
+  };
+  CHECK(line_of(r) == line_of(plain));
+}
+
+TEST_CASE("a run with local steps evaluates and ends where processes meet", "[local_runs]") {
+  const Local local;
+  const Result r = train(
+      local.args("run", 10, {"--local-steps", "4", "--eval-interval", "5", "--early-stop", "9"}));
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("processes meet every 4 steps (--local-steps), and so the "
+                                      "run has 12 steps, and evaluates every 8"));
+  for (const char* line : {"step 0:", "step 8:", "step 12:"})
+    CHECK_THAT(r.out, ContainsSubstring(line));
+  CHECK_THAT(r.out, !ContainsSubstring("step 4:"));
+}
+
+TEST_CASE("a run with local steps goes back to its best model", "[local_runs]") {
+  const Local local;
+  const auto run = local.folder / "run";
+  const Args more = {"--local-steps", "3", "--eval-interval", "3"};
+  check_ended_well(train(local.args("run", 6, more)));
+  const std::string best = TempFolder::get(run / "model-best.safetensors");
+  // Steps that lead away, and end between two meetings as far as the file can tell.
+  check_ended_well(train(resume_run(run, 9) + Args{"--outer-learning-rate", "20"}));
+  CHECK(TempFolder::get(run / "model-best.safetensors") == best);
+  CHECK(TempFolder::get(run / "model.safetensors") != best);
+  check_ended_well(train(resume_run(run, 6) + Args{"--checkpoint", "best"}));
+  CHECK(TempFolder::get(run / "model.safetensors") == best);
+  check_ended_well(train(resume_run(run, 9)));
+}
+
+TEST_CASE("local steps are a run's own, and refuse what cannot be with them", "[local_runs]") {
+  const Local local;
+  const auto error = [](const Args& args) { return train(args).err; };
+  CHECK_THAT(error(local.args("run", 3, {"--skip-outliers", "3"})),
+             ContainsSubstring("skip_outliers and local_steps exclude each other"));
+  CHECK_THAT(error(local.args("run", 3, {"--outer-momentum", "1"})),
+             ContainsSubstring("--outer-momentum"));
+  check_ended_well(train(local.args("run", 2, {"--local-steps", "2"})));
+  CHECK_THAT(error(resume_run(local.folder / "run", 8) + Args{"--local-steps", "4"}),
+             ContainsSubstring("--local-steps 4 does not fit the run to resume, which has 2"));
+  check_ended_well(train(tiny_run(local.corpus, local.folder / "plain", 2)));
+  CHECK_THAT(error(resume_run(local.folder / "plain", 8) + Args{"--local-steps", "4"}),
+             ContainsSubstring("--local-steps 4 does not fit the run to resume"));
+}
