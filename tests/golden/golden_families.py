@@ -12,7 +12,7 @@ import sys
 import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
-                          GemmaForCausalLM, GraniteConfig,
+                          GemmaForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig,
                           GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
                           Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
@@ -82,6 +82,9 @@ MODELS = {
     "lfm2_moe": lambda: Lfm2MoeForCausalLM(Lfm2MoeConfig(
         **SHAPE | {"num_hidden_layers": 3}, layer_types=["conv", "full_attention", "conv"], num_dense_layers=1, num_experts=5,
         num_experts_per_tok=2, moe_intermediate_size=10, routed_scaling_factor=1.5)),
+    "gpt_oss": lambda: GptOssForCausalLM(GptOssConfig(
+        **SHAPE | {"num_hidden_layers": 3, "tie_word_embeddings": False}, head_dim=6, num_local_experts=5, num_experts_per_tok=2,
+        sliding_window=4, rope_parameters=YARN | {"truncate": False})),
     "granite_yarn": lambda: GraniteForCausalLM(GraniteConfig(
         **SHAPE, attention_bias=True, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3,
         rope_parameters=YARN | {"attention_factor": 1.25})),

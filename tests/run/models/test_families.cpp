@@ -32,7 +32,7 @@ nn::DecoderConfig unusual(const Family& family) {
   if (family.name == "minicpm") c.residual_scale = 0.5;
   if (family.name.starts_with("lfm2")) c.mixer_pattern = "CCA", c.conv_kernel = 4;
   if (family.name == "lfm2_moe") c.moe.pattern = "DEEE";
-  if (family.hf.own_rotation != nullptr) c.query_scale_beta = 0.25;
+  if (family.hf.scales_queries) c.query_scale_beta = 0.25;
   if (family.follow != nullptr) family.follow(c);
   return c;
 }
@@ -243,5 +243,6 @@ TEST_CASE("pre-tokenizers under other names do what their namesakes do", "[famil
     CHECK_FALSE(run::pre_tokenizer(name).begins);
   }
   CHECK(run::pre_tokenizer("lfm2").steps == run::pre_tokenizer("llama-bpe").steps);
+  CHECK_FALSE(run::pre_tokenizer("gpt-4o").begins);
   CHECK((run::pre_tokenizer("lfm2").ignores_merges && run::pre_tokenizer("lfm2").begins));
 }

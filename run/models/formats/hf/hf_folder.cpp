@@ -24,7 +24,9 @@ class HfSource : public TensorSource {
  public:
   HfSource(const fs::path& folder, const HfModel& model)
       : name_(folder.string()), family_(model.family.hf) {
-    for (const auto& file : open_hf_weights(folder)) {
+    HfFamily::Files files = open_hf_weights(folder);
+    if (family_.apart != nullptr) files = family_.apart(files);
+    for (const auto& file : files) {
       for (const auto& [stored, entry] : file->entries()) add(file, stored, entry);
     }
     for (const auto& [name, parts] : experts_) add_stack(name, parts);
