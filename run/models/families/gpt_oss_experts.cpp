@@ -9,9 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/tape.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/models/families/internal/mxfp4_tensor.h"
 
 namespace tapegrad::run {
