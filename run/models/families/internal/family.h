@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -96,9 +97,18 @@ struct HfFamily {
   Scalings scalings = Scalings::all;
   // The original positions where the file has none at its top, whatever its rope_parameters say.
   std::optional<std::int64_t> original_positions = {};
-  // Of a family whose rope_parameters have query_scale_beta, as llama_4_scaling_beta: sets what
-  // transformers takes for a file without them. Null: there is no such number.
+  // Sets the rotary positions that transformers takes for a file without rope_parameters. Null:
+  // they are not scaled.
   void (*own_rotation)(nn::DecoderConfig&) = nullptr;
+  bool scales_queries = false;  // rope_parameters have query_scale_beta, as llama_4_scaling_beta
+  // The quantiser whose weights are read as they are stored: quant_method of quantization_config.
+  std::string_view quantised_by = {};
+  // Of a family whose files have experts in another form than a tensor of ours or of each expert:
+  // files whose tensors are those that `names` speak of, and a model's tensors as files have them,
+  // without the prefix.
+  using Files = std::vector<std::shared_ptr<const TensorSource>>;
+  Files (*apart)(const Files& files) = nullptr;
+  std::vector<TensorToMake> (*joined)(std::vector<TensorToMake> tensors) = nullptr;
   // Sets options, after all keys, which files have in a form that depends on others.
   void (*settle)(nn::DecoderConfig&) = nullptr;
   // The model_type, the class and the prefix of models that have one of the family as a part, such

@@ -54,8 +54,10 @@ HfModel read_hf_config(const fs::path& folder) {
   const bool wrapped = is_wrapped(whole, family);
   // What the part does not say, the whole may.
   const HfConfig file = wrapped ? whole.updated_with(whole.part("text_config")) : whole;
-  check(!file.has_value("quantization_config"), "{}: quantization_config '{}' is not supported: {}",
-        file.path(), file.part("quantization_config").get<std::string>("quant_method", "unknown"),
+  const auto quantiser =
+      file.part("quantization_config").get<std::string>("quant_method", "unknown");
+  check(!file.has_value("quantization_config") || quantiser == family.hf.quantised_by,
+        "{}: quantization_config '{}' is not supported: {}", file.path(), quantiser,
         kQuantisedRemedy);
   nn::DecoderConfig config = config_of_keys(family, family.hf.keys, file.path(), "",
                                             [&](std::string_view key) { return file.find(key); });

@@ -27,7 +27,9 @@ class HfSource : public TensorSource {
         family_(model.family.hf),
         config_(model.config),
         prefix_(model.wrapped ? family_.wrapper_prefix : family_.prefix) {
-    for (const auto& file : open_hf_weights(folder)) {
+    HfFamily::Files files = open_hf_weights(folder);
+    if (family_.apart != nullptr) files = family_.apart(files);
+    for (const auto& file : files) {
       for (const auto& [stored, entry] : file->entries()) add(file, stored, entry);
     }
     for (const auto& [name, parts] : experts_) add_stack(name, parts);
