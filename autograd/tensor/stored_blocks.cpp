@@ -1,5 +1,6 @@
 // Stored types whose elements stand in blocks: see stored_block.h.
 
+#include "tapegrad/autograd/tensor/internal/fp4_numbers.h"
 #include "tapegrad/autograd/tensor/internal/iq4_numbers.h"
 #include "tapegrad/autograd/tensor/internal/stored_block.h"
 
@@ -152,9 +153,28 @@ struct IQ4_NL {
 };
 static_assert(sizeof(IQ4_NL) == 18);
 
+// A scale that is a power of two, and floats of 4 bits: gpt-oss's experts. It is not written.
+struct MXFP4 {
+  static constexpr std::int64_t kElements = 32;
+  std::uint8_t scale;
+  FourBits chosen;
+
+  template <class T>
+  void decode(T* to) const {
+    const float factor = half_scale(scale);
+    for (int half = 0; half < 2; ++half) {
+      for (std::int64_t i = 0; i < 16; ++i) {
+        *to++ = static_cast<T>(factor * static_cast<float>(kFp4Numbers[chosen.at(half, i)]));
+      }
+    }
+  }
+};
+static_assert(sizeof(MXFP4) == 17);
+
 constexpr StoredType kTypes[] = {
     block_row<Q8_0>("q8_0", 8, 7), block_row<Q4_0>("q4_0", 2, 2), block_row<Q4_1>("q4_1", 3, 3),
     block_row<Q5_0>("q5_0", 6, 8), block_row<Q5_1>("q5_1", 7, 9), block_row<IQ4_NL>("iq4_nl", 20),
+    block_row<MXFP4>("mxfp4", 39),
 };
 
 }  // namespace

@@ -109,12 +109,20 @@ void StoredTensor::fill(T* out) const {
   });
 }
 
-// A stored row is a column here. A tile of them at a time: what they write to a row stands side by
-// side.
 template <class T>
 void StoredTensor::fill_transposed(T* out) const {
+  const std::int64_t size = shape_[-1] * shape_[-2], count = shape_.rank() == 3 ? shape_[0] : 1;
+  for (std::int64_t i = 0; i < count; ++i) {
+    fill_matrix(static_cast<std::uint64_t>(i * size * type_->block_bytes), out + i * size);
+  }
+}
+
+// Of the matrix that begins at a byte. A stored row is a column here. A tile of them at a time:
+// what they write to a row stands side by side.
+template <class T>
+void StoredTensor::fill_matrix(std::uint64_t first_byte, T* out) const {
   constexpr std::int64_t kTile = 64;
-  const std::int64_t columns = shape_[0], rows = shape_[1];  // as stored
+  const std::int64_t columns = shape_[-2], rows = shape_[-1];  // as stored
   const auto convert = conversion<T>(*type_);
   const bool as_is = type_->is(dtype_of<T>());
   const auto row_bytes = static_cast<std::uint64_t>(columns * type_->block_bytes);
@@ -124,7 +132,7 @@ void StoredTensor::fill_transposed(T* out) const {
     const std::unique_ptr<T[]> tile(new T[static_cast<std::size_t>(most)]);
     for (std::int64_t first = begin * kTile; first < std::min(rows, end * kTile); first += kTile) {
       const std::int64_t count = std::min(kTile, rows - first);
-      const std::uint64_t at = static_cast<std::uint64_t>(first) * row_bytes;
+      const std::uint64_t at = first_byte + static_cast<std::uint64_t>(first) * row_bytes;
       const auto bytes = static_cast<std::size_t>(static_cast<std::uint64_t>(count) * row_bytes);
       if (as_is) {
         read_or_fail(at, tile.get(), bytes);
@@ -158,11 +166,11 @@ bool StoredTensor::same_bytes(const StoredTensor& other) const {
 }
 
 StoredTensor StoredTensor::transposed() const {
-  check(shape_.rank() == 2 && type_->block == 1,
+  check((shape_.rank() == 2 || shape_.rank() == 3) && type_->block == 1,
         "{} of shape {} and type {} cannot be transposed as it is stored", label_, shape_,
         type_->name);
   StoredTensor t = *this;
-  t.shape_ = {shape_[1], shape_[0]};
+  t.shape_ = shape_.with(-1, shape_[-2]).with(-2, shape_[-1]);
   t.transposed_ = !transposed_;
   return t;
 }
@@ -199,7 +207,7 @@ StoredTensor StoredTensor::first_rows(std::int64_t count) const {
 }
 
 StoredTensor StoredTensor::part(std::int64_t i) const {
-  check(shape_.rank() > 1 && !transposed_ && i >= 0 && i < shape_[0],
+  check(shape_.rank() > (transposed_ ? 2 : 1) && i >= 0 && i < shape_[0],
         "{} of shape {} has no part {} as it is stored", label_, shape_, i);
   const std::uint64_t at =
       bytes_ / static_cast<std::uint64_t>(shape_[0]) * static_cast<std::uint64_t>(i);
@@ -210,6 +218,7 @@ StoredTensor StoredTensor::part(std::int64_t i) const {
       },
       fmt::format("{}, part {}", label_, i));
   t.in_memory_ = in_memory_;
+  t.transposed_ = transposed_;
   return t;
 }
 

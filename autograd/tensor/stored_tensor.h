@@ -45,15 +45,16 @@ class StoredTensor {
   // begin with the label: there is no such conversion; an element does not fit; reading fails.
   Tensor widened(DType as) const;
 
-  // The same bytes seen in another way. Errors: the matrix has no two dimensions, or its elements
-  // are stored in blocks.
+  // The same bytes seen in another way: a matrix (m, n) as (n, m), or matrices (E, m, n) as (E, n,
+  // m). Errors: other dimensions; elements that are stored in blocks.
   StoredTensor transposed() const;
   // Rows of the first dimension, which move as bytes: row i is row place(i) of this one. Errors: a
   // row is no whole number of blocks; this one is transposed.
   using RowPlace = std::function<std::int64_t(std::int64_t)>;
   StoredTensor rows(std::int64_t count, RowPlace place) const;
   StoredTensor first_rows(std::int64_t count) const;
-  // Element i of the first dimension, without that dimension. Error if there is none.
+  // Element i of the first dimension, without that dimension. Error if there is none, or for a
+  // transposed matrix.
   StoredTensor part(std::int64_t i) const;
   // Tensors of one type and shape, one behind the other in a first dimension of their own. Errors:
   // there are none; they differ; one is transposed.
@@ -64,6 +65,8 @@ class StoredTensor {
   void fill(T* out) const;
   template <class T>
   void fill_transposed(T* out) const;
+  template <class T>
+  void fill_matrix(std::uint64_t at, T* out) const;
   void read_or_fail(std::uint64_t offset, void* to, std::size_t bytes) const;
 
   const StoredType* type_;

@@ -3,7 +3,7 @@
 
 usage: make_model.py TYPE TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
 
-TYPE is gemma, gemma2, gemma3_text, gpt2, granite, lfm2, lfm2_moe, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3
+TYPE is gemma, gemma2, gemma3_text, gpt2, gpt_oss, granite, lfm2, lfm2_moe, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3
 or stablelm.
 
 TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
@@ -29,6 +29,9 @@ OWN = {  # what a type has beside the sizes of all
     "lfm2": {"layer_types": ["conv", "conv", "full_attention", "conv", "full_attention"], "num_hidden_layers": 5, "block_multiple_of": 16},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv", "full_attention"], "num_hidden_layers": 5, "num_dense_layers": 2,
                  "num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 32},
+    "gpt_oss": {"tie_word_embeddings": False, "num_hidden_layers": 4, "sliding_window": 8, "num_local_experts": 7,
+                "num_experts_per_tok": 3, "rope_parameters": {
+                    "rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 16}},
     "gpt2": {}, "llama": {}, "mistral": {"tie_word_embeddings": False}, "olmo2": {"tie_word_embeddings": False},
     "phi3": {"partial_rotary_factor": 0.5, "pad_token_id": None}, "qwen2": {}, "qwen3": {"head_dim": 20},
     "olmo3": {"tie_word_embeddings": False, "num_hidden_layers": 5, "sliding_window": 8},

@@ -12,7 +12,7 @@ import sys
 import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
-                          GemmaForCausalLM, GraniteConfig,
+                          GemmaForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig,
                           GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
                           Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
@@ -88,6 +88,9 @@ MODELS = {
     "qwen3_next": lambda: Qwen3NextForCausalLM(Qwen3NextConfig(
         **SHAPE | {"num_hidden_layers": 4, "tie_word_embeddings": False}, head_dim=8, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
         moe_intermediate_size=10, shared_expert_intermediate_size=12, mlp_only_layers=[2], **DELTA)),
+    "gpt_oss": lambda: GptOssForCausalLM(GptOssConfig(
+        **SHAPE | {"num_hidden_layers": 3, "tie_word_embeddings": False}, head_dim=6, num_local_experts=5, num_experts_per_tok=2,
+        sliding_window=4, rope_parameters=YARN | {"truncate": False})),
     "granite_yarn": lambda: GraniteForCausalLM(GraniteConfig(
         **SHAPE, attention_bias=True, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3,
         rope_parameters=YARN | {"attention_factor": 1.25})),

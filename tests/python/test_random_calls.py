@@ -34,8 +34,8 @@ class RandomCalls(unittest.TestCase):
     def test_functions_and_members_return_or_raise(self):
         random_ = random.Random(5)
         functions = [getattr(tg, name) for name in tg.__all__ if callable(getattr(tg, name))]
-        # A Decoder without options is GPT-2, which takes seconds to draw.
-        functions = [f for f in functions if f not in (tg.Error, tg.TapePause, tg.Decoder)]
+        # A Decoder without options is GPT-2, which takes seconds to draw; train() without any takes minutes.
+        functions = [f for f in functions if f not in (tg.Error, tg.TapePause, tg.Decoder, tg.train)]
         functions += [getattr(tg.nn, name) for name in tg.nn.__all__]
         members = [name for name in dir(tg.Tensor) if callable(getattr(tg.Tensor, name)) and name not in UNTRIED]
         returned = 0

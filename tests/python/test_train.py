@@ -42,7 +42,7 @@ class Case(unittest.TestCase):
 class Numbers(Case):
     @unittest.skipUnless(PROGRAM, "needs the program to compare with")
     def test_a_run_has_the_bits_of_the_command_line(self):
-        for more in ({}, {"preset": "llama-char", "optimizer": "lion", "learning_rate": 1e-3, "dropout": 0.1, "seed": 3, "tokenizer": "bpe:270", "rope_theta": 5000.0, "sample": False}):
+        for more in ({}, {"preset": "llama-char", "optimizer": "lion", "learning_rate": 1e-3, "dropout": 0.1, "seed": 3, "tokenizer": "bpe:270", "sample": False}):
             run = self.train("here", overwrite=True, **more)
             words = [f"--{name.replace('_', '-')}={value}" for name, value in {**SMALL, **more}.items()]
             words = [word.replace("=False", "=no") for word in words]

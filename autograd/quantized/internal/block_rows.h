@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tapegrad/autograd/quantized/internal/store_sums.h"
+#include "tapegrad/autograd/tensor/internal/fp4_numbers.h"
 #include "tapegrad/autograd/tensor/internal/iq4_numbers.h"
 
 namespace tapegrad::quantized {
@@ -53,6 +54,11 @@ struct Blocks {
                         kHasMinFactors = false;
   static constexpr std::int64_t kHeaderBytes = 0, kBlocks = 1;
   static constexpr int kOffset = 0;
+  static bool is_odd_scale(const std::uint8_t* stored) {
+    std::uint16_t scale;
+    std::memcpy(&scale, stored, sizeof scale);
+    return (scale & 0x7c00) == 0x7c00;
+  }
 };
 
 template <class Layout>
@@ -60,16 +66,13 @@ std::int64_t bytes_of_panel(std::int64_t in) {
   return in / Layout::kElements * (Layout::kHeaderBytes + Layout::kBlocks * Layout::kBlockBytes);
 }
 
-// All elements are numbers if the scales, f16, are: a scale that is none makes none of 0, too.
+// All elements are numbers if the scales are, which are f16 unless a layout says more: a scale that
+// is none makes none of 0, too.
 template <class Layout>
 bool all_finite_blocks(const std::uint8_t* stored, std::int64_t elements) {
   bool odd = false;
   for (std::int64_t i = 0; i < elements / Layout::kElements; ++i, stored += Layout::kStoredBytes) {
-    for (const std::int64_t at : Layout::kScales) {
-      std::uint16_t scale;
-      std::memcpy(&scale, stored + at, sizeof scale);
-      odd |= (scale & 0x7c00) == 0x7c00;
-    }
+    for (const std::int64_t at : Layout::kScales) odd |= Layout::is_odd_scale(stored + at);
   }
   return !odd;
 }
@@ -140,6 +143,33 @@ struct IQ4_NL : Q4_0<V> {
   template <int G>
   static typename V::B group(const std::uint8_t* block) {
     return V::lookup(kIq4Numbers, nibbles<V, G>(block));
+  }
+};
+
+// The same with other numbers, and scales that are powers of two, which panels have as bf16.
+template <class V>
+struct MXFP4 : IQ4_NL<V> {
+  static constexpr const char* kName = "mxfp4";
+  static constexpr std::int64_t kStoredBytes = 17, kScales[] = {0};
+  static bool is_odd_scale(const std::uint8_t* stored) { return *stored > kMostFp4Scale; }
+  static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
+    const RowBytes from{rows, kStoredBytes};
+    for (std::int64_t i = 0; i < in / 32; ++i, to += Q4_0<V>::kBlockBytes) {
+      pack_nibbles(from, i, 1, to);
+      std::uint8_t scales[kRows];
+      from.copy(i, 0, 1, scales);
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        const std::uint16_t scale = half_scale_as_bf16(scales[r]);
+        std::memcpy(to + 256 + 2 * r, &scale, sizeof scale);
+      }
+    }
+  }
+  template <int G>
+  static typename V::B group(const std::uint8_t* block) {
+    return V::lookup(kFp4Numbers, nibbles<V, G>(block));
+  }
+  static typename V::F scale(const std::uint8_t*, const std::uint8_t* block) {
+    return V::bf16s(block + 256);
   }
 };
 

@@ -13,8 +13,9 @@ template <class... Layouts>
 struct LayoutList {};
 // The layouts, in the order of layouts().
 template <class V>
-using AllLayouts = LayoutList<F32<V>, BF16<V>, F16<V>, Q8_0<V>, Q4_0<V>, Q4_1<V>, Q5_0<V>, Q5_1<V>,
-                              IQ4_NL<V>, Q2_K<V>, Q3_K<V>, Q4_K<V>, Q5_K<V>, Q6_K<V>, IQ4_XS<V>>;
+using AllLayouts =
+    LayoutList<F32<V>, BF16<V>, F16<V>, Q8_0<V>, Q4_0<V>, Q4_1<V>, Q5_0<V>, Q5_1<V>, IQ4_NL<V>,
+               MXFP4<V>, Q2_K<V>, Q3_K<V>, Q4_K<V>, Q5_K<V>, Q6_K<V>, IQ4_XS<V>>;
 
 // The columns up to `end` of a panel, or of P panels: N at a time, then fewer.
 template <class V, class Layout, int N>

@@ -286,7 +286,7 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
       for (const auto option : rope_scaling_options(Kind::longrope)) options.insert(option);
     }
     if (key.option != kRotation) continue;
-    if (family.hf.own_rotation != nullptr) {
+    if (family.hf.scales_queries) {
       options.insert({"query_scale_beta", "rope_original_positions"});
     }
     if (family.model.rope_window_base != 0) options.insert("rope_window_base");

@@ -20,6 +20,10 @@ void take_gated_delta_nets(Family& f) {
   });
   f.hf.set_absent({{"head_dim", 256}});
   f.hf.key("num_key_value_heads").absent_is_not_null = false;
+  f.hf.parts_left_out = {
+      "mtp."};  // a part that predicts more tokens, which transformers leaves out
+  f.hf.keys.push_back(
+      {.key = "attn_output_gate", .only = true, .direction = FamilyKey::Direction::in});
   const std::vector<FamilyKey> own = {{"layer_types", kMixers},
                                       {"linear_conv_kernel_dim", "conv_kernel"},
                                       {"linear_key_head_dim", "delta_key_size"},

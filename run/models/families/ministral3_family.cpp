@@ -23,6 +23,7 @@ Family ministral3_family() {
   f.hf.model_class = "Ministral3ForCausalLM";
   f.hf.base_class = "Ministral3Model";
   f.hf.own_rotation = set_own_rotation;
+  f.hf.scales_queries = true;
   f.hf.never("attention_bias");
   f.hf.never("mlp_bias");
   f.hf.keys.push_back({.key = "sliding_window",

@@ -10,6 +10,10 @@ Family qwen3_5_text_family() {
   take_gated_delta_nets(f);
   f.hf.model_class = "Qwen3_5ForCausalLM";
   f.hf.base_class = "Qwen3_5TextModel";
+  f.hf.wrapper = "qwen3_5";
+  f.hf.wrapper_class = "Qwen3_5ForConditionalGeneration";
+  f.hf.wrapper_prefix = "model.language_model.";
+  f.hf.parts_left_out.push_back("model.visual.");
   f.hf.set_absent({{"vocab_size", 248320},
                    {"hidden_size", 4096},
                    {"intermediate_size", 12288},

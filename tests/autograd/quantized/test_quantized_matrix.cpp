@@ -88,7 +88,8 @@ TEST_CASE("a quantised matrix has the numbers of the stored one") {
                     concat({w.dequantized().rows(0, 1), w.dequantized().rows(16, 17)}, 0)));
     CHECK_THROWS_AS(w.rows(Tensor::from<std::int32_t>({37}, {1})), Error);
     const double file = static_cast<double>(from.bytes()) * 48 / 37;
-    CHECK(static_cast<double>(w.bytes()) <= 1.04 * file);
+    // mxfp4's scales of 8 bits become bf16.
+    CHECK(static_cast<double>(w.bytes()) <= (type->name == "mxfp4" ? 1.06 : 1.04) * file);
   }
 }
 
@@ -108,6 +109,14 @@ TEST_CASE("a quantised matrix that is stored transposed has the numbers of its t
       CHECK(same_bits(packed, QuantizedMatrix(widened, stored_type(as)).dequantized()));
     }
   }
+  // Of a stack of matrices, each is transposed.
+  const Tensor stack = Tensor::randn({3, 70, 37}, rng);
+  const StoredTensor turned = StoredTensor(stack, "W").transposed();
+  CHECK(turned.shape() == Shape{3, 37, 70});
+  CHECK(same_bits(turned.widened(DType::f32), permute(stack, {0, 2, 1})));
+  CHECK(same_bits(QuantizedMatrix(turned.part(2), stored_type("f32")).dequantized(),
+                  permute(select(stack, 0, 2), {1, 0})));
+  CHECK_THROWS_WITH(turned.part(3), ContainsSubstring("has no part 3"));
   const StoredTensor becomes_blocks = stored(stored_type("f16"), 64, 40, rng).transposed();
   const StoredTensor widened(becomes_blocks.widened(DType::f32), "W");
   CHECK(same_bits(QuantizedMatrix(becomes_blocks, stored_type("q8_0")).dequantized(),

@@ -157,6 +157,30 @@ TEST_CASE("blocks that are only read have the numbers that ggml reads", "[stored
   }
 }
 
+// As ggml's dequantize_row_mxfp4 (0.27), which was compared for all scales but 255.
+TEST_CASE("mxfp4 has floats of 4 bits times a power of two", "[stored_type]") {
+  constexpr double kNumbers[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  const StoredType& type = stored_type("mxfp4");
+  for (int scale = 0; scale < 253; ++scale) {
+    std::vector<std::byte> block = {static_cast<std::byte>(scale)};
+    for (int i = 0; i < 16; ++i) block.push_back(static_cast<std::byte>(i | (15 - i) << 4));
+    std::vector<double> expected;
+    for (int i = 0; i < 32; ++i) {
+      const int code = i < 16 ? i : 31 - i;
+      expected.push_back(std::ldexp(kNumbers[code & 7], scale - 127) * (code < 8 ? 1 : -1));
+    }
+    std::vector<float> floats(32);
+    std::vector<double> doubles(32);
+    type.to_f32(block.data(), 32, floats.data());
+    type.to_f64(block.data(), 32, doubles.data());
+    CHECK(std::equal(floats.begin(), floats.end(), expected.begin()));
+    CHECK(doubles == expected);
+    block[0] = std::byte{255};
+    type.to_f32(block.data(), 32, floats.data());
+    CHECK(std::all_of(floats.begin(), floats.end(), [](float x) { return std::isnan(x); }));
+  }
+}
+
 TEST_CASE("what a type cannot hold is found where it stands", "[stored_type]") {
   for (const StoredType* type : written_types()) {
     if (type->name == "f32") continue;  // holds whatever there is

@@ -36,7 +36,7 @@ nn::DecoderConfig unusual(const Family& family) {
     c.delta_key_size = 6, c.delta_value_size = 10;
   }
   if (family.name == "lfm2_moe") c.moe.pattern = "DEEE";
-  if (family.hf.own_rotation != nullptr) c.query_scale_beta = 0.25;
+  if (family.hf.scales_queries) c.query_scale_beta = 0.25;
   if (family.follow != nullptr) family.follow(c);
   return c;
 }
@@ -257,5 +257,6 @@ TEST_CASE("pre-tokenizers under other names do what their namesakes do", "[famil
     CHECK_FALSE(run::pre_tokenizer(name).begins);
   }
   CHECK(run::pre_tokenizer("lfm2").steps == run::pre_tokenizer("llama-bpe").steps);
+  CHECK_FALSE(run::pre_tokenizer("gpt-4o").begins);
   CHECK((run::pre_tokenizer("lfm2").ignores_merges && run::pre_tokenizer("lfm2").begins));
 }

@@ -64,10 +64,11 @@ TEST_CASE("an empty config.json is the config that transformers makes of it", "[
       const bool of_window =
           key == "sliding_window" || key == "layer_types" || key == "max_window_layers";
       if (kOthers.count(key) != 0 || (of_window && !has_window)) continue;
-      // OLMo 3's window is longer than the positions are, and Ministral 3's YaRN is spelled out.
+      // OLMo 3's window is longer than the positions are, and the YaRN of Ministral 3 and gpt-oss
+      // is spelled out.
       const bool otherwise =
           (family == "olmo3" && of_window) ||
-          (family == "ministral3" && key == "rope_parameters") ||
+          ((family == "ministral3" || family == "gpt_oss") && key == "rope_parameters") ||
           (family == "qwen3_next" && key == "intermediate_size") ||  // no block has that width
           (family == "lfm2_moe" && key == "layer_types") ||  // transformers cannot do without
           // The width is written as it is.
@@ -80,16 +81,20 @@ TEST_CASE("an empty config.json is the config that transformers makes of it", "[
   }
 }
 
-TEST_CASE("a Ministral 3 without rope_parameters has those of its class", "[hf_defaults]") {
+TEST_CASE("a Ministral 3 or gpt-oss without rope_parameters has those of its class",
+          "[hf_defaults]") {
   const TempFolder folder;
-  const json ours = reread(folder, {{"model_type", "ministral3"}}).at("rope_parameters");
-  json theirs = golden_json("config_defaults.json").at("ministral3").at("absent");
-  theirs = theirs.at("rope_parameters");
-  // These are the usual ones, or say nothing.
-  for (const char* key : {"beta_fast", "beta_slow", "max_position_embeddings", "type"}) {
-    theirs.erase(key);
+  for (const char* name : {"ministral3", "gpt_oss"}) {
+    INFO(name);
+    const json ours = reread(folder, {{"model_type", name}}).at("rope_parameters");
+    json theirs = golden_json("config_defaults.json").at(name).at("absent");
+    theirs = theirs.at("rope_parameters");
+    // These are the usual ones, or say nothing.
+    for (const char* key : {"beta_fast", "beta_slow", "max_position_embeddings", "type"}) {
+      theirs.erase(key);
+    }
+    CHECK(ours == theirs);
   }
-  CHECK(ours == theirs);
 }
 
 TEST_CASE("null in a config.json is what transformers makes of it, or refused", "[hf_defaults]") {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -85,9 +86,10 @@ struct HfFamily {
   std::string_view prefix, embedding;             // "model.", "embed_tokens.weight"
   std::vector<std::string_view> transposed = {};  // ends of names of matrices that are (in, out)
   std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
-  std::vector<std::string_view> exact = {};       // of those that are f32 whatever the others are
-  std::vector<HfTensorName> names = {};           // without the prefix; others have our names
-  std::vector<HfRows> rows = {};                  // those of one of their tensors side by side
+  std::vector<std::string_view> parts_left_out = {};  // beginnings of such names, with the prefix
+  std::vector<std::string_view> exact = {};  // of those that are f32 whatever the others are
+  std::vector<HfTensorName> names = {};      // without the prefix; others have our names
+  std::vector<HfRows> rows = {};             // those of one of their tensors side by side
   Window window = Window::none;
   // The share of a head's channels that turn, where files have no `partial_rotary_factor`. Nothing:
   // all turn, and files with another one are refused.
@@ -95,11 +97,23 @@ struct HfFamily {
   Scalings scalings = Scalings::all;
   // The original positions where the file has none at its top, whatever its rope_parameters say.
   std::optional<std::int64_t> original_positions = {};
-  // Of a family whose rope_parameters have query_scale_beta, as llama_4_scaling_beta: sets what
-  // transformers takes for a file without them. Null: there is no such number.
+  // Sets the rotary positions that transformers takes for a file without rope_parameters. Null:
+  // they are not scaled.
   void (*own_rotation)(nn::DecoderConfig&) = nullptr;
+  bool scales_queries = false;  // rope_parameters have query_scale_beta, as llama_4_scaling_beta
+  // The quantiser whose weights are read as they are stored: quant_method of quantization_config.
+  std::string_view quantised_by = {};
+  // Of a family whose files have experts in another form than a tensor of ours or of each expert:
+  // files whose tensors are those that `names` speak of, and a model's tensors as files have them,
+  // without the prefix.
+  using Files = std::vector<std::shared_ptr<const TensorSource>>;
+  Files (*apart)(const Files& files) = nullptr;
+  std::vector<TensorToMake> (*joined)(std::vector<TensorToMake> tensors) = nullptr;
   // Sets options, after all keys, which files have in a form that depends on others.
   void (*settle)(nn::DecoderConfig&) = nullptr;
+  // The model_type, the class and the prefix of models that have one of the family as a part, such
+  // as those that also see pictures: its keys are in their text_config. Empty: there are none.
+  std::string_view wrapper = {}, wrapper_class = {}, wrapper_prefix = {};
   // False: transformers has no class for it, and that of another family computes the same.
   bool is_written = true;
   // The pre-tokenizer that transformers takes whatever the files say, and the sentence that refuses

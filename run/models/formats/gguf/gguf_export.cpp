@@ -111,7 +111,8 @@ bool add_settings(GgufKeys& keys, const TextModel& model) {
 const StoredType& type_of(const GgufName& name, const Shape& shape, const StoredType& type,
                           TypeCounts& counts) {
   const bool is_small = shape.rank() < 2 || name.theirs == "position_embd.weight" ||
-                        name.theirs.ends_with(".ffn_gate_inp.weight") || name.squeezed;
+                        name.theirs.ends_with(".ffn_gate_inp.weight") ||
+                        name.theirs.ends_with(".bias") || name.squeezed;
   if (is_small) return stored_type(DType::f32);
   const StoredType& fits = gguf_row_type(type, shape[-1]);
   ++counts[&fits];

@@ -43,7 +43,8 @@ void read_window(const HfConfig& file, HfFamily::Window window, nn::DecoderConfi
       window == HfFamily::Window::unless_null || window == HfFamily::Window::by_layer ||
       (window == HfFamily::Window::if_asked && file.get("use_sliding_window", false));
   if (!slides || is_null) return;
-  c.window = file.get<std::int64_t>("sliding_window", 4096);
+  c.window = file.get<std::int64_t>("sliding_window",
+                                    window == HfFamily::Window::by_layer ? c.window : 4096);
   check(c.window > 0, "{}: sliding_window {} must be 1 or more", file.path(), c.window);
   if (window == HfFamily::Window::unless_null) return;
   c.window_pattern = window_pattern(file, window, c);

@@ -15,16 +15,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_wrapped(const HfConfig& file, const Family& family) {
+  return !family.hf.wrapper.empty() && file.get<std::string>("model_type", "") == family.hf.wrapper;
+}
+
 const Family& family_in(const HfConfig& file) {
   const auto type = file.need<std::string>("model_type");
-  const auto family = std::find_if(families().begin(), families().end(),
-                                   [&](const Family& f) { return f.name == type; });
+  const auto family = std::find_if(families().begin(), families().end(), [&](const Family& f) {
+    return f.name == type || is_wrapped(file, f);
+  });
   check(family != families().end(), "{}: model_type '{}' is not supported, only {}", file.path(),
         type, names_of_families([](const Family& f) { return f.name; }));
   for (const std::string& name : file.get("architectures", std::vector<std::string>())) {
-    check(name == family->hf.model_class || name == family->hf.base_class,
-          "{}: architectures: {} is not supported, only {}", file.path(), name,
-          family->hf.model_class);
+    const bool wrapped = is_wrapped(file, *family);
+    const std::string_view own = wrapped ? family->hf.wrapper_class : family->hf.model_class;
+    check(name == own || (!wrapped && name == family->hf.base_class),
+          "{}: architectures: {} is not supported, only {}", file.path(), name, own);
   }
   return *family;
 }
@@ -43,10 +49,15 @@ bool has_hf_config(const fs::path& folder) {
 }
 
 HfModel read_hf_config(const fs::path& folder) {
-  const HfConfig file(folder);
-  const Family& family = family_in(file);
-  check(!file.has_value("quantization_config"), "{}: quantization_config '{}' is not supported: {}",
-        file.path(), file.part("quantization_config").get<std::string>("quant_method", "unknown"),
+  const HfConfig whole(folder);
+  const Family& family = family_in(whole);
+  const bool wrapped = is_wrapped(whole, family);
+  // What the part does not say, the whole may.
+  const HfConfig file = wrapped ? whole.updated_with(whole.part("text_config")) : whole;
+  const auto quantiser =
+      file.part("quantization_config").get<std::string>("quant_method", "unknown");
+  check(!file.has_value("quantization_config") || quantiser == family.hf.quantised_by,
+        "{}: quantization_config '{}' is not supported: {}", file.path(), quantiser,
         kQuantisedRemedy);
   nn::DecoderConfig config = config_of_keys(family, family.hf.keys, file.path(), "",
                                             [&](std::string_view key) { return file.find(key); });
@@ -62,7 +73,7 @@ HfModel read_hf_config(const fs::path& folder) {
   if (family.follow != nullptr) family.follow(config);
   if (family.hf.settle != nullptr) family.hf.settle(config);
   settle_config(family, file.path(), config);
-  return {family, config};
+  return {family, config, wrapped};
 }
 
 void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& json) {

@@ -23,8 +23,13 @@ constexpr std::string_view kHead = "lm_head.weight";
 class HfSource : public TensorSource {
  public:
   HfSource(const fs::path& folder, const HfModel& model)
-      : name_(folder.string()), family_(model.family.hf), config_(model.config) {
-    for (const auto& file : open_hf_weights(folder)) {
+      : name_(folder.string()),
+        family_(model.family.hf),
+        config_(model.config),
+        prefix_(model.wrapped ? family_.wrapper_prefix : family_.prefix) {
+    HfFamily::Files files = open_hf_weights(folder);
+    if (family_.apart != nullptr) files = family_.apart(files);
+    for (const auto& file : files) {
       for (const auto& [stored, entry] : file->entries()) add(file, stored, entry);
     }
     for (const auto& [name, parts] : experts_) add_stack(name, parts);
@@ -46,7 +51,9 @@ class HfSource : public TensorSource {
   void add(const std::shared_ptr<const TensorSource>& file, const std::string& stored,
            Entry entry) {
     std::string name = stored;
-    if (name.starts_with(family_.prefix)) name.erase(0, family_.prefix.size());
+    const auto begins = [&](std::string_view part) { return stored.starts_with(part); };
+    if (std::ranges::any_of(family_.parts_left_out, begins)) return;
+    if (name.starts_with(prefix_)) name.erase(0, prefix_.size());
     if (ends_in(name, family_.left_out)) return;
     check_is_float(*file, stored);
     if (const auto parts = rows_of(family_, name); !parts.empty()) {
@@ -128,6 +135,7 @@ class HfSource : public TensorSource {
   std::string name_;
   const HfFamily& family_;
   const nn::DecoderConfig config_;
+  const std::string_view prefix_;
   Entries entries_;
   Metadata metadata_;
   std::map<std::string, Place> places_;

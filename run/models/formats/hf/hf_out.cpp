@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 std::vector<TensorToMake> tensors_of(const Family& family, const TextModel& model) {
   std::vector<TensorToMake> tensors =
       with_hf_names(family.hf, model.gpt.config, family.tensors(model.params, model.gpt.config));
+  if (family.hf.joined != nullptr) tensors = family.hf.joined(std::move(tensors));
   for (TensorToMake& t : tensors) {
     if (ends_in(t.name, family.hf.transposed)) {
       t.shape = {t.shape[1], t.shape[0]};

@@ -177,8 +177,7 @@ void set_yarn(const HfFamily& family, const nn::DecoderConfig& c, Json& rope) {
   set("beta_fast", c.rope_beta_fast, usual.rope_beta_fast);
   set("beta_slow", c.rope_beta_slow, usual.rope_beta_slow);
   if (!c.rope_truncate) rope["truncate"] = false;
-  if (family.own_rotation != nullptr &&
-      c.rope_attention_factor == 1) {  // as llama.cpp's converter wants it
+  if (family.scales_queries && c.rope_attention_factor == 1) {  // as llama.cpp's converter wants it
     rope["mscale"] = rope["mscale_all_dim"] = 1.0;
     return;
   }
@@ -210,7 +209,7 @@ void read_rotation(const HfConfig& file, const HfFamily& family, nn::DecoderConf
   const HfConfig part = rotation_in(file, c);
   c.rope_base = part.get("rope_theta", c.rope_base);
   if (family.own_rotation != nullptr && part.empty()) return family.own_rotation(c);
-  if (family.own_rotation != nullptr) read_query_scale(part, c);
+  if (family.scales_queries) read_query_scale(part, c);
   read_turned_share(file, part, family, c);
   const nn::RopeScalingKind kind = scaling_kind(file, rope_type(part), family.scalings);
   if (kind == nn::RopeScalingKind::none) return;
@@ -249,7 +248,7 @@ void set_rotation(const Family& family, const nn::DecoderConfig& c, Json& json) 
     if (c.rope_scaling != nn::RopeScalingKind::linear)
       rope[kOriginalPositions] = c.rope_original_positions;
   }
-  if (family.hf.own_rotation != nullptr) {
+  if (family.hf.scales_queries) {
     rope["llama_4_scaling_beta"] = c.query_scale_beta;
     rope[kOriginalPositions] = c.rope_original_positions;
   }

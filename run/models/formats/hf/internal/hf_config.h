@@ -13,6 +13,7 @@ bool has_hf_config(const std::filesystem::path& folder);
 struct HfModel {
   const Family& family;
   nn::DecoderConfig config;
+  bool wrapped = false;  // it is a part of another model: see HfFamily::wrapper
 };
 // The model that a config.json describes, of one of the families. Values that are absent are those
 // that transformers 5 takes. Error, naming key and
