@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::optim {
 
 // Local steps: each process of a group makes `steps` steps by itself, with an optimiser and batches

@@ -75,8 +75,9 @@ Lora::Lora(const Params& p, std::int64_t in, std::int64_t out) {
 
 StackedLora::StackedLora(const Params& p, std::int64_t experts, std::int64_t in, std::int64_t out) {
   for (const Params& adapters : p.offered()) {
-    check(adapters.adapter() == nullptr,
-          "texts cannot choose adapters of experts yet: merge them into the model (tapegrad merge)");
+    check(
+        adapters.adapter() == nullptr,
+        "texts cannot choose adapters of experts yet: merge them into the model (tapegrad merge)");
   }
   const LoraOptions* options = p.adapter();
   if (options == nullptr) return;

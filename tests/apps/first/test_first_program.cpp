@@ -111,6 +111,7 @@ TEST_CASE(
       "run::check_teacher", "run::teacher_params", "nn::distillation_loss", "kl_div",
       "run::JsonMasks::", "nn::Transformer", "nn::translate", "nn::Experts::",
       "nn::GatedDeltaNet::", "nn::ShortConv::", "nn::RouterLosses::", "clamped_swiglu",
+      "grouped_linear",
       // Several processes, --plan, --eval-only, --interactive, --watch.
       "detail::mpi_carrier", "optim::make_local_steps",
       "bench::", "sampling::Evaluated::", "sampling::evaluate_",

@@ -291,7 +291,8 @@ TEST_CASE("adapters of experts add what merging adds to each matrix, with gradie
   CHECK(difference(adapted(x), plain(x), 1e-2, 1e-2) != "");
   const auto checks = check_function(
       "adapted", [&] { return sum(adapted(x) * adapted(x)); }, params.parameters());
-  CHECK(checks.size() == 14);  // A and B of the router, and of three layers of the experts and of the shared one
+  CHECK(checks.size() ==
+        14);  // A and B of the router, and of three layers of the experts and of the shared one
   for (const GradientCheck& check : checks) {
     INFO(check.str());
     CHECK(check.passed);

@@ -110,7 +110,7 @@ TEST_CASE("families compute what transformers computes, whatever the cache", "[f
     model.gpt.rule_out({});  // transformers counts rows that stand for no token
     const Tensor &ids = golden.expected.at("input_ids"), &logits = golden.expected.at("logits");
     for (const auto& [type, most] :
-         {std::pair(CacheType::f32, 2e-5), std::pair(CacheType::f16, 0.04)}) {
+         {std::pair(CacheType::f32, kMostOfLogits), std::pair(CacheType::f16, 0.04)}) {
       nn::KVCache cache(ids.dim(1), type);
       for (std::int64_t t = 0; t < ids.dim(1); ++t) {
         const Tensor next = model.gpt.last_logits(columns(ids, t, t + 1), cache);

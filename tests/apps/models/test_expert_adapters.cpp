@@ -45,8 +45,8 @@ TEST_CASE("adapters beside quantised experts go out to GGUF and come back; PEFT 
           "[experts][lora]") {
   const Tuned tuned;
   const fs::path file = tuned.folder / "base.gguf";
-  check_ended_well(run_program("export", {"--model", mixture().run, "--format", "gguf", "--dtype",
-                                          "bf16", "--out", file}));
+  check_ended_well(run_program(
+      "export", {"--model", mixture().run, "--format", "gguf", "--dtype", "bf16", "--out", file}));
   const Result r = tuned.train(8, kAll + Args{"--weights", "stored"}, file);
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("for which PEFT's files have no layers"));
