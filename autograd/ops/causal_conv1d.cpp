@@ -151,7 +151,9 @@ Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   check(!bias.defined() || bias.shape() == Shape{C}, "[causal_conv1d] bias {} does not fit x {}",
         bias.defined() ? bias.shape() : Shape{}, x.shape());
   check_document_starts("causal_conv1d", document_starts, x.dim(0), x.dim(1));
-  const Tensor y = CausalTaps{x.shape(), weight.dim(2), document_starts}.forward(x, weight);
+  // A copy, so that the caller may change them before backward.
+  const Tensor starts = document_starts.defined() ? document_starts.clone() : Tensor();
+  const Tensor y = CausalTaps{x.shape(), weight.dim(2), starts}.forward(x, weight);
   return bias.defined() ? y + bias : y;
 }
 

@@ -189,17 +189,18 @@ Tensor gated_delta_rule(const Tensor& q, const Tensor& k, const Tensor& v, const
                         const Tensor& beta, const Tensor& document_starts) {
   const std::vector<Tensor> in{q, k, v, g, beta};
   check_inputs(in, document_starts);
+  // A copy, so that the caller may change them before backward.
+  const Tensor starts = document_starts.defined() ? document_starts.clone() : Tensor();
   return apply_fused(
-      in,
-      {.name = "gated_delta_rule",
-       .backward_name = "gated_delta_rule_backward",
-       .forward = [=](Inputs x, const Needs& needs) { return forward(x, needs, document_starts); },
-       .backward = [=](const Tensor& dy, Inputs x, Inputs notes,
-                       const Needs&) { return backward(dy, x, notes, document_starts); },
-       .reference =
-           [=](Inputs x) {
-             return gated_delta_rule_steps(x[kQ], x[kK], x[kV], x[kG], x[kBeta], document_starts);
-           }});
+      in, {.name = "gated_delta_rule",
+           .backward_name = "gated_delta_rule_backward",
+           .forward = [=](Inputs x, const Needs& needs) { return forward(x, needs, starts); },
+           .backward = [=](const Tensor& dy, Inputs x, Inputs notes,
+                           const Needs&) { return backward(dy, x, notes, starts); },
+           .reference =
+               [=](Inputs x) {
+                 return gated_delta_rule_steps(x[kQ], x[kK], x[kV], x[kG], x[kBeta], starts);
+               }});
 }
 
 namespace {

@@ -90,7 +90,9 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
   const std::int64_t of_attention = 2 * bytes_of(type, c.kv_heads() * c.channels_per_head()),
                      of_conv = bytes_of(CacheType::f32, c.n_embd);
   const DeltaSizes delta = c.delta_sizes();
-  const std::int64_t state = delta.heads * delta.key_size * delta.value_size,
+  const std::int64_t mixed = 2 * delta.key_heads * delta.key_size + delta.heads * delta.value_size,
+                     inputs = (c.conv_kernel - 1) * (mixed + 2 * delta.heads),
+                     state = delta.heads * delta.key_size * delta.value_size + inputs,
                      spacing = RecurrentStates::kSpacing,
                      of_delta = bytes_of(CacheType::f32, (state + spacing - 1) / spacing);
   std::int64_t bytes = 0;

@@ -18,7 +18,7 @@ std::int64_t positions_of(std::span<const std::shared_ptr<CachedPage>> pages,
 }
 
 std::int64_t positions_of(const KVCache& cache, std::set<const CachedPage*>& counted) {
-  return cache.pages().empty() ? cache.length() : positions_of(cache.pages(), counted);
+  return std::max(positions_of(cache.pages(), counted), cache.positions_of_places());
 }
 
 void KeptCaches::keep(std::vector<std::int32_t> tokens, const Kind& kind, KVCache cache) {

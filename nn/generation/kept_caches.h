@@ -17,7 +17,7 @@ std::int64_t common_beginning(std::span<const std::int32_t> a, std::span<const s
 std::int64_t positions_of(std::span<const std::shared_ptr<CachedPage>> pages,
                           std::set<const CachedPage*>& counted);
 
-// The same of a cache; of one without pages, whose layers are all recurrent, its length.
+// The same of a cache, or positions_of_places() if that is more.
 std::int64_t positions_of(const KVCache& cache, std::set<const CachedPage*>& counted);
 
 // The caches that texts have left, for those that begin as they did.

@@ -125,6 +125,12 @@ std::span<const std::shared_ptr<CachedPage>> KVCache::pages() const {
   return {};
 }
 
+std::int64_t KVCache::positions_of_places() const {
+  std::int64_t most = 0;
+  for (const Layer& layer : layers_) most = std::max(most, layer.recurrent.positions_of_places());
+  return most;
+}
+
 std::int64_t KVCache::reachable(std::int64_t length) const {
   for (const Layer& layer : layers_) {
     if (layer.recurrent.length() > 0) length = layer.recurrent.reachable(length);

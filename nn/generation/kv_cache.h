@@ -73,6 +73,8 @@ class KVCache {
   // `length` where a layer is recurrent (RecurrentStates), and cannot go on from between two
   // places.
   std::int64_t reachable(std::int64_t length) const;
+  // Positions whose memory the states of recurrent layers take: a short text has a whole one.
+  std::int64_t positions_of_places() const;
   std::int64_t most() const { return most_; }
   void clear() { layers_.clear(), tokens_.clear(); }
   // Those of append_tokens(), one for each position, or none.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "tapegrad/autograd/tensor/tensor.h"
@@ -25,6 +26,9 @@ class RecurrentStates {
 
   std::int64_t length() const { return newest().position + pending_count(); }  // positions
   const RecurrentPlace& newest() const;
+  // How many positions have as much memory as the places that are kept, as
+  // cache_bytes_per_position() counts them.
+  std::int64_t positions_of_places() const { return kSpacing * std::ssize(places_); }
   // The inputs (P, W) of the positions behind newest(), undefined if there are none.
   const Tensor& pending() const { return pending_; }
   // The positions, behind newest() and ascending, whose places a pass over `count` more positions

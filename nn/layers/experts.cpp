@@ -125,7 +125,9 @@ Experts::Experts(const Params& p, std::int64_t channels, const ExpertsConfig& o,
     : options(o),
       config(expert),
       router(p.unquantized() / names.router, channels, o.experts, o.router_bias) {
-  router.weight.precision = Precision::full;  // near ties, rounding would choose other experts
+  // Near ties, rounding would choose other experts.
+  router.weight.precision = router.adapter.precision = Precision::full;
+  for (Lora& adapter : router.offered) adapter.precision = Precision::full;
   if (o.selection_bias) {
     selection_bias = p.buffer(names.selection_bias, {o.experts},
                               [&] { return Tensor::zeros({o.experts}, p.dtype()); });

@@ -51,7 +51,7 @@ class TapegradLM(_Base):
         return [self._pair(*request.args) for request in requests]
 
     def loglikelihood_rolling(self, requests, disable_tqdm=False):
-        """The log-probability of each whole text, every token of which is predicted once, behind as many as the model sees."""
+        """The log-probability of each whole text, in windows that follow each other, each behind the last token before it."""
         sums = []
         for request in requests:
             (text,) = request.args

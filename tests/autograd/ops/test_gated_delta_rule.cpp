@@ -93,6 +93,26 @@ TEST_CASE("the gated delta rule begins anew in each document, to the bit", "[gat
           inputs_of(rng, {.T = T, .A = 4, .heads = 2, .C = 6}));
 }
 
+TEST_CASE("documents may change between forward and backward", "[gated_delta_rule]") {
+  Rng rng(4);
+  std::vector<Tensor> in = inputs_of(rng, {.T = 130, .A = 4, .heads = 2, .C = 6});
+  in.push_back(normal(rng, {1, 130, 6}).to(DType::f64));  // what is convolved
+  const Tensor kernel = normal(rng, {6, 1, 3}).to(DType::f64);
+  for (Tensor& x : in) x.set_requires_grad();
+  const auto gradients = [&](bool changes) {
+    std::vector<std::int32_t> starts(130, 0);
+    std::fill(starts.begin() + 70, starts.end(), 70);
+    Tensor documents = Tensor::from(starts, {1, 130});
+    Tape tape;
+    const Tensor y =
+        sum(rule(in, documents)) + sum(causal_conv1d(in.back(), kernel, {}, documents));
+    if (changes) std::fill_n(documents.mutable_data<std::int32_t>(), 130, -1);
+    return tape.gradient(y, in);
+  };
+  const std::vector<Tensor> before = gradients(false), after = gradients(true);
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(same_bits(before[i], after[i]));
+}
+
 TEST_CASE("the gated delta rule does not depend on threads and on who else is in the batch",
           "[gated_delta_rule]") {
   Rng rng(3);

@@ -11,6 +11,7 @@
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/nn/layers/experts.h"
 #include "tapegrad/nn/lora/lora.h"
+#include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
@@ -301,6 +302,21 @@ TEST_CASE("adapters of experts add what merging adds to each matrix, with gradie
   tensors.at("experts.c_fc.lora_B.weight") = Tensor::zeros({5, 6, 3}, DType::f64);
   CHECK_THROWS_WITH(nn::merge_adapters(memory_source(tensors, "adapted"), options),
                     ContainsSubstring("which are not of rank 2"));
+}
+
+TEST_CASE("a reference has no adapters of experts and routers", "[experts][lora]") {
+  Rng rng(5);
+  const nn::Params base(rng);
+  const nn::Decoder plain(base, mixture_config());
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, t] : base.tensors()) tensors[name] = t.clone();
+  const nn::Params params(memory_source(tensors, "base"));
+  params.adapt({.rank = 2, .targets = {"*"}}, &rng);
+  const nn::Decoder adapted(params, mixture_config());
+  randomize(params.parameters(), rng);
+  const Tensor ids = Tensor::from<std::int32_t>({1, 5, 10, 0, 3}, {1, 5});
+  CHECK(same_bits(nn::without_adapters(adapted)(ids), plain(ids)));
+  CHECK_FALSE(same_bits(adapted(ids), plain(ids)));
 }
 
 TEST_CASE("routers' losses are those of Switch Transformers and ST-MoE", "[experts]") {

@@ -224,7 +224,8 @@ TEST_CASE("caches of gated delta nets alone are counted, and forgotten", "[gated
     }
     generation.remove(id);
   }
-  CHECK(generation.kept_positions() == 2 * 319);
+  // One text of 319 tokens: the places at 256 and at its end, each as large as 256 positions.
+  CHECK(generation.kept_positions() == 2 * 256);
 }
 
 TEST_CASE("nothing can be dropped of a state", "[gated_delta_net]") {
@@ -264,9 +265,11 @@ TEST_CASE("a summary and a cache count gated delta nets", "[gated_delta_net]") {
   CHECK((s.kinds[0].count == 4 && s.kinds[1].first == 2 && s.kinds[1].count == 2));
   CHECK_THAT(s.str(), ContainsSubstring("4 heads, states of 12 x 20, 2 of queries and keys") &&
                           ContainsSubstring("of the gated delta net"));
-  // Two of keys and values of 64 channels, and a state of 4 heads for each 256 positions.
+  // Two of keys and values of 64 channels, and for each 256 positions a state of 4 heads and the
+  // inputs that a convolution sees, of two heads of keys and queries, and of 4 of values.
+  const std::int64_t inputs = (config.conv_kernel - 1) * (2 * 2 * 12 + 4 * 20 + 2 * 4);
   CHECK(nn::cache_bytes_per_position(config) ==
-        4 * 4 * ((4 * 12 * 20 + 255) / 256) + 2 * 2 * 64 * 4);
+        4 * 4 * ((4 * 12 * 20 + inputs + 255) / 256) + 2 * 2 * 64 * 4);
 }
 
 TEST_CASE("GPT-2's first weights leave kernels of gated delta nets as they are drawn",
