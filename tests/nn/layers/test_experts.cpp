@@ -5,13 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/ops/expert_ops.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/nn/layers/experts.h"
-#include "tapegrad/nn/lora/lora.h"
-#include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
@@ -262,61 +259,6 @@ TEST_CASE("quantised experts compute what their matrices say", "[experts]") {
   CHECK(short_ones.total_count() == p.total_count());
   const Tensor x = Tensor::randn({2, 3, 32}, rng);
   CHECK(difference(layer(x), exact(x), 0, 0.02) == "");
-}
-
-TEST_CASE("adapters of experts add what merging adds to each matrix, with gradients",
-          "[experts][lora]") {
-  Rng rng(11);
-  const nn::LoraOptions options{.rank = 2, .alpha = 3, .targets = {"*"}};
-  const nn::ExpertsConfig mixture{.experts = 5, .shared_inner = 3};
-  const nn::Params base(rng, DType::f64);
-  const nn::Experts plain = make_mixture(base, mixture);
-  std::map<std::string, Tensor> tensors;
-  for (const auto& [name, t] : base.tensors()) tensors[name] = t.clone();
-  const nn::Params params(memory_source(tensors, "base"), DType::f64);
-  params.adapt(options, &rng);
-  const nn::Experts adapted = make_mixture(params, mixture);
-  const Tensor x = Tensor::randn({9, 4}, rng, DType::f64);
-  CHECK(same_bits(adapted(x), plain(x)));  // B is 0
-  CHECK(adapted.c_fc.adapter.A.shape() == Shape{5, 2, 4});
-  CHECK(adapted.c_fc.adapter.B.shape() == Shape{5, 6, 2});
-  CHECK(adapted.router.adapter.exists());
-  for (const auto& [name, t] : params.parameters()) CHECK_THAT(name, ContainsSubstring(".lora_"));
-
-  randomize(params.parameters(), rng);
-  tensors.clear();
-  for (const auto& [name, t] : params.tensors()) tensors[name] = t;
-  const auto merged_tensors = nn::merge_adapters(memory_source(tensors, "adapted"), options);
-  const nn::Experts merged = make_mixture(nn::Params(merged_tensors, DType::f64), mixture);
-  CHECK(difference(adapted(x), merged(x), 1e-12, 1e-12) == "");
-  CHECK(difference(adapted(x), plain(x), 1e-2, 1e-2) != "");
-  const auto checks = check_function(
-      "adapted", [&] { return sum(adapted(x) * adapted(x)); }, params.parameters());
-  CHECK(checks.size() ==
-        14);  // A and B of the router, and of three layers of the experts and of the shared one
-  for (const GradientCheck& check : checks) {
-    INFO(check.str());
-    CHECK(check.passed);
-  }
-
-  tensors.at("experts.c_fc.lora_B.weight") = Tensor::zeros({5, 6, 3}, DType::f64);
-  CHECK_THROWS_WITH(nn::merge_adapters(memory_source(tensors, "adapted"), options),
-                    ContainsSubstring("which are not of rank 2"));
-}
-
-TEST_CASE("a reference has no adapters of experts and routers", "[experts][lora]") {
-  Rng rng(5);
-  const nn::Params base(rng);
-  const nn::Decoder plain(base, mixture_config());
-  std::map<std::string, Tensor> tensors;
-  for (const auto& [name, t] : base.tensors()) tensors[name] = t.clone();
-  const nn::Params params(memory_source(tensors, "base"));
-  params.adapt({.rank = 2, .targets = {"*"}}, &rng);
-  const nn::Decoder adapted(params, mixture_config());
-  randomize(params.parameters(), rng);
-  const Tensor ids = Tensor::from<std::int32_t>({1, 5, 10, 0, 3}, {1, 5});
-  CHECK(same_bits(nn::without_adapters(adapted)(ids), plain(ids)));
-  CHECK_FALSE(same_bits(adapted(ids), plain(ids)));
 }
 
 TEST_CASE("routers' losses are those of Switch Transformers and ST-MoE", "[experts]") {
