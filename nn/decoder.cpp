@@ -27,10 +27,10 @@ Embedding make_positions(const Params& p, const DecoderConfig& c) {
 // PyTorch code sets wte.weight = lm_head.weight.
 Linear make_head(const Params& p, const DecoderConfig& c, const Embedding& tokens) {
   if (!c.tied) {
-    return as_head(Linear(p.unadapted() / decoder_names(c).head, c.n_embd, c.vocab_size, false));
+    return Linear(p.unadapted() / decoder_names(c).head, c.n_embd, c.vocab_size, false);
   }
   if (tokens.weight.defined()) p.redraw(tokens.weight, kaiming_uniform(c.n_embd));
-  return as_head(Linear(tokens.weight));
+  return Linear(tokens.weight);
 }
 
 DecoderConfig validated(const DecoderConfig& config) {

@@ -66,7 +66,9 @@ struct Decoder {
     return normed(states(ids, caches));
   }
   // The logits (…, V) of what hidden() gives, of all rows of the head.
-  Tensor head(const Tensor& normed) const { return softcap(lm_head(normed), config.logit_softcap); }
+  Tensor head(const Tensor& normed) const {
+    return softcap(nn::logits_of(lm_head, normed), config.logit_softcap);
+  }
   // Tokens (B, T) → logits (B, T, V).
   Tensor operator()(const TokenRows& tokens, Rng* rng = nullptr) const {
     return head(hidden(tokens, rng));

@@ -43,11 +43,13 @@ struct Linear {
   // y, which the layer's own weights make of x, with what its adapters add.
   Tensor with_adapters(const Tensor& x, const Tensor& y) const;
 };
-// A head, in bf16 where other layers are in int8: the gradients of most logits are so much smaller
-// than the largest of their row that 8 bits have no number for them.
-inline Linear as_head(Linear linear) {
-  linear.weight.precision = at_least_bf16(linear.weight.precision);
-  return linear;
+// The product of a head whose logits are asked for, in bf16 where other layers are in int8: the
+// gradients of most logits are so much smaller than the largest of their row that 8 bits have no
+// number for them. Losses that make their logits themselves need no such care (int8_head.h).
+inline Tensor logits_of(const Linear& head, const Tensor& x) {
+  Weight weight = head.weight;
+  weight.precision = at_least_bf16(weight.precision);
+  return linear(x, weight);
 }
 // The outputs of several layers for one x. If they are quantised, threads share out all of them
 // together.

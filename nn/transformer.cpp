@@ -127,7 +127,7 @@ Transformer::Transformer(const Params& p, const TransformerConfig& c)
                   [&] { return sinusoidal_positions(c.block_size, c.n_embd).to(p.dtype()); })),
       encoder(p / "encoder", c),
       decoder(p / "decoder", c),
-      lm_head(as_head(Linear(p.unadapted() / "lm_head", c.n_embd, c.vocab_size, false))) {
+      lm_head(p.unadapted() / "lm_head", c.n_embd, c.vocab_size, false) {
   p.check_all_used();
 }
 
@@ -162,7 +162,8 @@ Tensor Transformer::likeliest(const Tensor& source, const Tensor& target,
   Tensor best = Tensor::empty(target.shape(), DType::i32);
   auto* out = best.mutable_data<std::int32_t>();
   for (std::int64_t first = 0; first < rows; first += kLossChunk) {
-    const Tensor part = argmax(lm_head(x.rows(first, std::min(first + kLossChunk, rows))), -1);
+    const Tensor part =
+        argmax(logits_of(lm_head, x.rows(first, std::min(first + kLossChunk, rows))), -1);
     out = std::copy_n(part.data<std::int32_t>(), part.numel(), out);
   }
   return best;
@@ -172,7 +173,7 @@ Tensor Transformer::last_logits(const Tensor& source, const Tensor& target,
                                 const PaddingMasks& masks) const {
   const std::int64_t T = target.dim(1);
   check(T >= 1, "[transformer] a target without a token has no last position");
-  return lm_head(slice(hidden(source, target, masks), 1, T - 1, T));
+  return logits_of(lm_head, slice(hidden(source, target, masks), 1, T - 1, T));
 }
 
 Tensor Transformer::hidden_of_one(const Tensor& ids, Rng* rng) const {

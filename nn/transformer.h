@@ -125,7 +125,7 @@ struct Transformer {
   // → logits (B, T, V).
   Tensor operator()(const Tensor& source, const Tensor& target, const PaddingMasks& masks = {},
                     Rng* rng = nullptr) const {
-    return lm_head(hidden(source, target, masks, rng));
+    return logits_of(lm_head, hidden(source, target, masks, rng));
   }
   // Mean cross entropy of labels (B, T); those that are −1 do not count.
   Tensor loss(const Tensor& source, const Tensor& target, const Tensor& labels,

@@ -19,6 +19,8 @@ struct Strip {
   std::int8_t* to;
   float* scales;
   std::int64_t rows, columns, ldx, ld;
+  std::int64_t first_row, first_column;  // of the matrix
+  bool stochastic;
 };
 
 // By bits, which are ordered as magnitudes are.
@@ -33,29 +35,50 @@ void largest_magnitudes(const Strip& s, std::uint32_t* __restrict most) {
   }
 }
 
-// Without a branch, so that the loop becomes vector code.
-void round_row(const float* __restrict x, const std::uint32_t* __restrict kept,
-               const float* __restrict inverses, std::int64_t n, std::int8_t* __restrict to) {
+// How the numbers of a strip's columns become whole ones.
+struct StripRounding {
+  std::array<std::uint32_t, kStrip> kept;  // no bits of a column that becomes zeros, or all
+  std::array<float, kStrip> inverses;
+  std::array<std::uint32_t, kStrip> seeds;
+};
+
+// Without a branch, so that the loop becomes vector code. `added` gives, for a column, what is
+// added to its number.
+template <class Added>
+void round_row(const float* __restrict x, const StripRounding& how, std::int64_t n, Added added,
+               std::int8_t* __restrict to) {
+  const std::uint32_t* const __restrict kept = how.kept.data();
+  const float* const __restrict inverses = how.inverses.data();
   for (std::int64_t j = 0; j < n; ++j) {
     const auto bits = std::bit_cast<std::uint32_t>(x[j]) & kept[j];
-    to[j] = int8::to_int8(std::bit_cast<float>(bits) * inverses[j]);
+    to[j] = int8::to_int8(std::bit_cast<float>(bits) * inverses[j] + added(j));
   }
 }
 
 void round_strip(const Strip& s) {
   std::array<std::uint32_t, kStrip> most;
-  std::array<std::uint32_t, kStrip> kept;  // no bits of a column that becomes zeros, or all
-  std::array<float, kStrip> inverses;
+  StripRounding how;
   largest_magnitudes(s, most.data());
   for (std::int64_t j = 0; j < s.columns; ++j) {
     const auto at = static_cast<std::size_t>(j);
     const int8::Rounding rounding(std::bit_cast<float>(most[at]));
-    kept[at] = rounding.is_zero ? 0 : ~0U;
-    inverses[at] = rounding.inverse;
+    how.kept[at] = rounding.is_zero ? 0 : ~0U;
+    how.inverses[at] = rounding.inverse;
+    how.seeds[at] = int8::dither_seed(most[at] + static_cast<std::uint32_t>(s.first_column + j));
     s.scales[j] = rounding.scale;
   }
+  const std::uint32_t* const seeds = how.seeds.data();
   for (std::int64_t i = 0; i < s.rows; ++i) {
-    round_row(s.x + i * s.ldx, kept.data(), inverses.data(), s.columns, s.to + i * s.ld);
+    const float* const x = s.x + i * s.ldx;
+    std::int8_t* const to = s.to + i * s.ld;
+    if (s.stochastic) {
+      const auto row = static_cast<std::uint32_t>(s.first_row + i);
+      round_row(
+          x, how, s.columns, [=](std::int64_t j) { return int8::dither(seeds[j], row); }, to);
+    } else {
+      round_row(
+          x, how, s.columns, [](std::int64_t) { return 0.0F; }, to);
+    }
   }
 }
 
@@ -74,7 +97,7 @@ std::int64_t without_collisions(std::int64_t columns) {
 
 }  // namespace
 
-Int8Columns::Int8Columns(const float* x, std::int64_t rows, std::int64_t columns)
+Int8Columns::Int8Columns(const float* x, std::int64_t rows, std::int64_t columns, bool stochastic)
     : rows_(rows),
       columns_(columns),
       ld_(without_collisions(columns)),
@@ -92,12 +115,15 @@ Int8Columns::Int8Columns(const float* x, std::int64_t rows, std::int64_t columns
                    .rows = std::min(kBlock, rows - row),
                    .columns = std::min(kStrip, columns - column),
                    .ldx = columns,
-                   .ld = ld});
+                   .ld = ld,
+                   .first_row = row,
+                   .first_column = column,
+                   .stochastic = stochastic});
     }
   });
 }
 
-void multiply_columns(const Int8Columns& a, const Int8Columns& b, float* c) {
+void multiply_columns(const Int8Columns& a, const Int8Columns& b, float* c, bool adds) {
   check(a.rows() == b.rows(), "[int8] columns of {} and {} numbers make no product", a.rows(),
         b.rows());
   int8::run({.sums = {.ta = true,
@@ -113,7 +139,7 @@ void multiply_columns(const Int8Columns& a, const Int8Columns& b, float* c) {
              .of_columns = b.scales(),
              .y = c,
              .ldy = b.columns(),
-             .adds = false});
+             .adds = adds});
 }
 
 }  // namespace tapegrad

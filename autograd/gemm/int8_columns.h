@@ -19,7 +19,7 @@ class Int8Columns {
   static constexpr std::int64_t kBlock = 256;
 
   // Of a matrix without gaps between rows.
-  Int8Columns(const float* x, std::int64_t rows, std::int64_t columns);
+  Int8Columns(const float* x, std::int64_t rows, std::int64_t columns, bool stochastic = false);
 
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
@@ -33,8 +33,8 @@ class Int8Columns {
   Scratch numbers_, scales_;
 };
 
-// C = AᵀB, (columns of a, columns of b). Error if a and b differ in rows. The products of the
-// blocks are added up in order, as floats.
-void multiply_columns(const Int8Columns& a, const Int8Columns& b, float* c);
+// C = AᵀB, (columns of a, columns of b), or += with `adds`. Error if a and b differ in rows. The
+// products of the blocks are added up in order, as floats.
+void multiply_columns(const Int8Columns& a, const Int8Columns& b, float* c, bool adds = false);
 
 }  // namespace tapegrad

@@ -22,36 +22,77 @@ float largest_magnitude(const float* x, const float* factors, std::int64_t n) {
   return std::bit_cast<float>(most);
 }
 
-// Returns the scale.
-float round_row(const float* __restrict x, const float* __restrict factors, std::int64_t n,
-                std::int8_t* __restrict to) {
-  const int8::Rounding rounding(largest_magnitude(x, factors, n));
-  const float inverse = rounding.inverse;
-  if (rounding.is_zero) {
-    std::fill_n(to, n, std::int8_t{0});
-  } else if (factors == nullptr) {
-    for (std::int64_t i = 0; i < n; ++i) to[i] = int8::to_int8(x[i] * inverse);
+// Some neighbours of a row, from its element `first` on.
+struct Piece {
+  const float* x;
+  const float* factors;  // or null
+  std::int64_t first, n;
+  std::int8_t* to;
+};
+
+// Each number, times `inverse` and plus what `added` gives for its place, as a whole one.
+template <class Added>
+void round_piece(const Piece& p, float inverse, Added added) {
+  const float* const __restrict x = p.x;
+  const float* const __restrict factors = p.factors;
+  std::int8_t* const __restrict to = p.to;
+  if (factors == nullptr) {
+    for (std::int64_t i = 0; i < p.n; ++i) to[i] = int8::to_int8(x[i] * inverse + added(i));
   } else {
-    for (std::int64_t i = 0; i < n; ++i) to[i] = int8::to_int8(x[i] * factors[i] * inverse);
+    for (std::int64_t i = 0; i < p.n; ++i) {
+      to[i] = int8::to_int8(x[i] * factors[i] * inverse + added(i));
+    }
+  }
+}
+
+// Returns the scale.
+float round_piece(const Piece& p, bool stochastic) {
+  const float largest = largest_magnitude(p.x, p.factors, p.n);
+  const int8::Rounding rounding(largest);
+  if (rounding.is_zero) {
+    std::fill_n(p.to, p.n, std::int8_t{0});
+  } else if (stochastic) {
+    const std::uint32_t seed = int8::dither_seed(std::bit_cast<std::uint32_t>(largest)) +
+                               static_cast<std::uint32_t>(p.first);
+    round_piece(p, rounding.inverse, [seed](std::int64_t i) {
+      return int8::dither(seed, static_cast<std::uint32_t>(i));
+    });
+  } else {
+    round_piece(p, rounding.inverse, [](std::int64_t) { return 0.0F; });
   }
   return rounding.scale;
+}
+
+std::int64_t blocks_of(std::int64_t columns, std::int64_t block) {
+  return std::max<std::int64_t>(1, (columns + block - 1) / block);
 }
 
 }  // namespace
 
 Int8Rows::Int8Rows(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t ld,
-                   const float* factors)
+                   const Int8RowsOptions& options)
     : rows_(rows),
       columns_(columns),
+      block_(std::max<std::int64_t>(1, options.block == 0 ? columns : options.block)),
       numbers_(static_cast<std::size_t>(rows * columns)),
-      scales_(static_cast<std::size_t>(rows) * sizeof(float)) {
+      scales_(static_cast<std::size_t>(blocks_of(columns, block_) * rows) * sizeof(float)) {
   constexpr std::int64_t kGrain = 16384;  // elements that make it worthwhile to wake a thread
   auto* const to = static_cast<std::int8_t*>(numbers_.data());
   auto* const scales = static_cast<float*>(scales_.data());
+  const std::int64_t blocks = blocks_of(columns, block_);
   const std::int64_t grain = 1 + kGrain / std::max<std::int64_t>(1, columns);
-  parallel_for(rows, grain, [=](std::int64_t begin, std::int64_t end) {
+  parallel_for(rows, grain, [=, block = block_](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      scales[i] = round_row(x + i * ld, factors, columns, to + i * columns);
+      for (std::int64_t part = 0; part < blocks; ++part) {
+        const std::int64_t first = part * block;
+        scales[part * rows + i] =
+            round_piece({.x = x + i * ld + first,
+                         .factors = options.factors == nullptr ? nullptr : options.factors + first,
+                         .first = first,
+                         .n = std::min(block, columns - first),
+                         .to = to + i * columns + first},
+                        options.stochastic);
+      }
     }
   });
 }
@@ -59,6 +100,7 @@ Int8Rows::Int8Rows(const float* x, std::int64_t rows, std::int64_t columns, std:
 void multiply(const Int8Rows& x, const Int8Rows& w, float* y, std::int64_t ldy, bool adds) {
   const std::int64_t k = x.columns();
   check(w.columns() == k, "[int8] rows of {} and {} numbers make no product", k, w.columns());
+  check(x.block() >= k && w.block() >= k, "[int8] rows of several scales make no product");
   int8::run({.sums = {.tb = true,
                       .m = x.rows(),
                       .n = w.rows(),
@@ -75,8 +117,10 @@ void multiply(const Int8Rows& x, const Int8Rows& w, float* y, std::int64_t ldy, 
              .adds = adds});
 }
 
-void multiply_back(const float* dy, std::int64_t rows, const Int8Rows& w, float* dx) {
-  const Int8Rows rounded(dy, rows, w.rows(), w.rows(), w.scales());
+void multiply_back(const float* dy, std::int64_t rows, const Int8Rows& w, float* dx,
+                   Int8RowsOptions how) {
+  how.factors = w.scales();
+  const Int8Rows rounded(dy, rows, w.rows(), w.rows(), how);
   int8::run({.sums = {.m = rows,
                       .n = w.columns(),
                       .k = w.rows(),
@@ -84,7 +128,7 @@ void multiply_back(const float* dy, std::int64_t rows, const Int8Rows& w, float*
                       .lda = w.rows(),
                       .b = w.data(),
                       .ldb = w.columns()},
-             .depth = std::max<std::int64_t>(1, w.rows()),
+             .depth = rounded.block(),
              .of_rows = rounded.scales(),
              .of_columns = nullptr,
              .y = dx,

@@ -1,4 +1,5 @@
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/gemm/int8_head.h"
 #include "tapegrad/autograd/kernels/internal/chunked_loss.h"
 #include "tapegrad/autograd/kernels/internal/distillation_rows.h"
 #include "tapegrad/autograd/ops/head_ops.h"
@@ -24,9 +25,7 @@ class TensorHead {
         weight_(weight.data<T>(), classes_, channels_, channels_, precision),
         precision_(precision),
         dx_(out.x.defined() ? out.x.mutable_data<T>() : nullptr),
-        dweight_(out.weight.defined() ? out.weight.mutable_data<T>() : nullptr) {
-    if (x.dim(0) == 0 && dweight_ != nullptr) std::fill_n(dweight_, classes_ * channels_, T{0});
-  }
+        dweight_(out.weight.defined() ? out.weight.mutable_data<T>() : nullptr) {}
 
   std::int64_t classes() const { return classes_; }
   bool differentiates() const { return dx_ != nullptr || dweight_ != nullptr; }
@@ -39,7 +38,7 @@ class TensorHead {
 
   // OpenBLAS cuts products to a depth of 384 or less, so that adding up the weight's gradient by
   // chunks of that many rows moves no more memory than one product would.
-  void add_gradients(std::int64_t first, std::int64_t n, const T* of_logits) {
+  void add_gradients(std::int64_t first, std::int64_t n, T* of_logits) {
     const Operand<T> dlogits(of_logits, n, classes_, classes_, precision_);
     if (dx_ != nullptr) {
       gemm({.m = n, .n = channels_, .k = classes_, .c = dx_ + first * channels_, .ldc = channels_},
@@ -72,7 +71,7 @@ struct Head {
   double cap;
 
   Head(const Weight& w, double softcap) : weight(w), cap(softcap) {
-    weight.precision = at_least_bf16(w.precision);
+    if (weight.quantized) weight.precision = at_least_bf16(w.precision);
     static_cast<Tensor&>(weight) = {};
   }
   std::int64_t classes(Inputs in) const {
@@ -80,7 +79,7 @@ struct Head {
   }
   Tensor logits(Inputs in) const {
     if (weight.quantized) return softcap(linear(in[0], weight), cap);
-    return softcap(linear(in[0], {in[1], weight.precision}), cap);
+    return softcap(linear(in[0], {in[1], at_least_bf16(weight.precision)}), cap);
   }
 };
 
@@ -121,11 +120,21 @@ double run_chunks(Inputs in, RowLoss row_loss, const Head& how, const Needs& nee
                   Gradients& out) {
   const Tensor& x = in[0];
   if (needs[0]) out.x = Tensor::empty(x.shape(), x.dtype());
-  if (needs[1]) out.weight = Tensor::empty(in[1].shape(), in[1].dtype());
-  const auto run = [&](auto head) {
-    return ChunkedLoss<T, decltype(head), RowLoss>(head, row_loss, how.cap)
-        .run(x.dim(0), kLossChunk);
+  if (needs[1]) {
+    out.weight = x.dim(0) == 0 ? Tensor::zeros(in[1].shape(), in[1].dtype())
+                               : Tensor::empty(in[1].shape(), in[1].dtype());
+  }
+  const auto run = [&](auto head, std::int64_t chunk = kLossChunk) {
+    return ChunkedLoss<T, decltype(head), RowLoss>(head, row_loss, how.cap).run(x.dim(0), chunk);
   };
+  if constexpr (std::is_same_v<T, float>) {
+    if (how.weight.precision == Precision::int8) {
+      return run(Int8Head(x.data<float>(), in[1].data<float>(), in[1].dim(0), in[1].dim(1),
+                          out.x.defined() ? out.x.mutable_data<float>() : nullptr,
+                          out.weight.defined() ? out.weight.mutable_data<float>() : nullptr),
+                 Int8Head::kRows);
+    }
+  }
   if (!how.weight.quantized) return run(TensorHead<T>(x, in[1], how.weight.precision, out));
   if constexpr (std::is_same_v<T, float>) {
     return run(QuantizedHead(x, how.weight, out));

@@ -30,6 +30,22 @@ inline std::int8_t to_int8(float x) {
   return static_cast<std::int8_t>(static_cast<std::int32_t>((x + kNoFraction) - kNoFraction));
 }
 
+// For stochastic rounding: what is added to a number before it goes to the nearest whole one, so
+// that it becomes either neighbour with the chance that makes their mean the number. Between -1/2
+// and 1/2, both excluded: a hash of i and of a seed, the same on all processors.
+inline float dither(std::uint32_t seed, std::uint32_t i) {
+  std::uint32_t h = (i + seed) * 0x9E3779B1U;
+  h = (h ^ (h >> 15)) * 0x85EBCA77U;
+  constexpr float kStep = 0x1p-16F;
+  return static_cast<float>(static_cast<std::int32_t>(h >> 16)) * kStep - (0.5F - kStep / 2);
+}
+// A seed made of the largest magnitude among the numbers, which no cut into ranks or threads and no
+// resume changes.
+inline std::uint32_t dither_seed(std::uint32_t bits) {
+  bits *= 0x9E3779B1U;
+  return bits ^ (bits >> 16);
+}
+
 // A product of rounded matrices, and where its sums go once they are scaled. A sum over k is cut
 // into parts of `depth` terms, which have scales of their own.
 struct ScaledProduct {

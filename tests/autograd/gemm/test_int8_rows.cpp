@@ -121,7 +121,7 @@ TEST_CASE("a row is rounded by its largest magnitude", "[int8]") {
   CHECK(huge.data()[0] == 127);
   CHECK(std::isfinite(huge.scales()[0]));
   const std::array<float, 2> least = {0x1p-119F, -0x1p-119F}, factors = {1, 0.5F};
-  const Int8Rows small(least.data(), 1, 2, 2, factors.data());
+  const Int8Rows small(least.data(), 1, 2, 2, {.factors = factors.data()});
   CHECK(small.data()[0] == 127);
   CHECK(small.data()[1] == -64);  // -63.5
 }
