@@ -236,6 +236,11 @@ TEST_CASE("the gated delta rule's arguments must fit", "[gated_delta_rule]") {
   CHECK_THROWS_WITH(pieces_of(rows, pieces), ContainsSubstring("there are no rows 2 to 4 of 3"));
   pieces[0] = {.begin = 0, .end = 1, .state = Tensor::ones({4, 6, 5}), .keep = {}};
   CHECK_THROWS_WITH(pieces_of(rows, pieces), ContainsSubstring("must be (4, 5, 6)"));
+  for (const std::vector<std::int64_t>& keep :
+       std::vector<std::vector<std::int64_t>>{{0}, {3}, {1, 1}, {2, 1}}) {
+    pieces[0] = {.begin = 1, .end = 3, .keep = keep};
+    CHECK_THROWS_WITH(pieces_of(rows, pieces), ContainsSubstring("must ascend from 1 to 2, and"));
+  }
   CHECK_THROWS_WITH(pieces_of(std::vector<Tensor>{k, k, v, g, g}, pieces),
                     ContainsSubstring("do not fit"));
 }
