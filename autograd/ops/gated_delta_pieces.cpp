@@ -105,7 +105,12 @@ Tensor gated_delta_rule_pieces(const Tensor& q, const Tensor& k, const Tensor& v
           "[gated_delta_rule_pieces] a state {} must be {}",
           piece.state.defined() ? piece.state.shape() : Shape{}, Shape{heads, A, C});
     piece.kept.clear();
-    for (std::size_t i = 0; i < piece.keep.size(); ++i) {
+    std::int64_t before = piece.begin - 1;
+    for (const std::int64_t row : piece.keep) {
+      check(before < row && row < piece.end,
+            "[gated_delta_rule_pieces] rows to keep must ascend from {} to {}, and {} does not",
+            piece.begin, piece.end - 1, row);
+      before = row;
       piece.kept.push_back(Tensor::empty({heads, A, C}, v.dtype()));
     }
   }

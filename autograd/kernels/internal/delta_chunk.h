@@ -26,7 +26,8 @@ struct DeltaRows {
 //   D_ij = exp(G_i − G_j) for j ≤ i,  L_ij = β_i·(K·Kᵀ)_ij·D_ij for j < i,  P = (Q·Kᵀ)∘D,
 //   (I + L)·U = β∘(V − exp(G)∘(K·S)),
 //   O = scale·(exp(G)∘(Q·S) + P·U),  S' = exp(G_n)·S + (exp(G_n − G)∘K)ᵀ·U.
-// K has A channels, V has C.
+// K has A channels, V has C. G_i − G_j is summed as g_j+1 + … + g_i: the difference of two sums
+// would be ∞ − ∞ behind a g of −∞, which forgets all, and wrong in many digits behind a large one.
 template <class T>
 class DeltaChunk {
  public:
@@ -65,7 +66,11 @@ class DeltaChunk {
     gemm(Gemm<T>{a.transposed, b.transposed, m, n, k, a.data, a.ld, b.data, b.ld, c, ldc, alpha,
                  beta});
   }
-  static T dot(const T* a, const T* b, std::int64_t n);
+  template <class Term>
+  static T sum_of(std::int64_t n, const Term& term);
+  static T dot(const T* a, const T* b, std::int64_t n) {
+    return sum_of(n, [=](std::int64_t i) { return a[i] * b[i]; });
+  }
   static void add_scaled(T factor, const T* __restrict x, std::int64_t n, T* __restrict y) {
     for (std::int64_t i = 0; i < n; ++i) y[i] += factor * x[i];
   }
@@ -75,9 +80,13 @@ class DeltaChunk {
   void scale_rows(const T* factors, T* x, std::int64_t n) const {
     for (std::int64_t i = 0; i < n_; ++i) scale(factors[i], x + i * n, n);
   }
-  // To m (n, n) in place of m: m∘D.
+  // To m (n, n) in place of m: m∘D, with zeros above the diagonal, whatever m has there.
   void decay(T* m) const {
-    for (std::int64_t i = 0; i < n_ * n_; ++i) m[i] *= decay_[i];
+    for (std::int64_t i = 0; i < n_; ++i) {
+      T* const row = m + i * n_;
+      for (std::int64_t j = 0; j <= i; ++j) row[j] *= decay_[i * n_ + j];
+      std::fill(row + i + 1, row + n_, T(0));
+    }
   }
   void prepare(const Inputs& in, std::int64_t begin, std::int64_t n, const T* state);
   void find_decays(const DeltaRows<const T>& g);
@@ -87,13 +96,16 @@ class DeltaChunk {
   void state_back(const Inputs& in, const T* state, T* dstate, const Gradients& to);
   void right_side_back(const Inputs& in, const Gradients& to);
   void lower_back(const Inputs& in, const Gradients& to);
+  void decays_back(const DeltaRows<T>& dg) const;
 
   std::int64_t A_, C_;
   T scale_;
   std::int64_t begin_ = 0, n_ = 0;
   Scratch memory_;
-  T *fall_, *rest_, *dsums_;        // (n): exp(G), exp(G_n − G), and the gradient of G
-  T *decay_, *overlap_, *lower_;    // (n, n): D, K·Kᵀ, L
+  T* fall_;                         // (n): exp(G)
+  const T* rest_ = nullptr;         // (n): exp(G_n − G), the last row of D
+  T *dfall_, *drest_, dlast_ = 0;   // the gradients of the exponents of fall_, rest_ and exp(G_n)
+  T *decay_, *overlap_, *lower_;    // (n, n): D and K·Kᵀ up to the diagonal, L below it
   T *scores_, *dscores_, *dlower_;  // (n, n): P, and the gradients of P and L
   T *read_, *u_, *du_, *dout_;      // (n, C): K·S, U; the gradients of U, and O/scale
   T* keys_;                         // (n, A)
@@ -111,37 +123,38 @@ DeltaChunk<T>::DeltaChunk(std::int64_t key_size, std::int64_t value_size, T scal
   const auto take = [&](std::int64_t width, std::initializer_list<T**> parts) {
     for (T** part : parts) *part = std::exchange(at, at + kPositions * width);
   };
-  take(1, {&fall_, &rest_, &dsums_});
+  take(1, {&fall_, &dfall_, &drest_});
   take(kPositions, {&decay_, &overlap_, &lower_, &scores_, &dscores_, &dlower_});
   take(C_, {&read_, &u_, &du_, &dout_});
   take(A_, {&keys_});
 }
 
 template <class T>
-T DeltaChunk<T>::dot(const T* a, const T* b, std::int64_t n) {
+template <class Term>
+T DeltaChunk<T>::sum_of(std::int64_t n, const Term& term) {
   constexpr std::int64_t kLanes = 16;  // sums of their own, so that the loop becomes vector code
   T lanes[kLanes] = {}, sum = 0;
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (std::int64_t j = 0; j < kLanes; ++j) lanes[j] += a[i + j] * b[i + j];
+    for (std::int64_t j = 0; j < kLanes; ++j) lanes[j] += term(i + j);
   }
   for (const T lane : lanes) sum += lane;
-  for (; i < n; ++i) sum += a[i] * b[i];
+  for (; i < n; ++i) sum += term(i);
   return sum;
 }
 
 // No exponent is positive where no g is, so that nothing overflows.
 template <class T>
 void DeltaChunk<T>::find_decays(const DeltaRows<const T>& g) {
-  T sums[kPositions], sum = 0;
-  for (std::int64_t i = 0; i < n_; ++i) sums[i] = sum += *g.at(begin_ + i);
-  for (std::int64_t i = 0; i < n_; ++i) fall_[i] = fast_exp(sums[i]);
-  for (std::int64_t i = 0; i < n_; ++i) rest_[i] = fast_exp(sum - sums[i]);
+  T sums[kPositions], sum = 0;  // of g up to i, from behind each j and from the first position on
   for (std::int64_t i = 0; i < n_; ++i) {
+    const T next = *g.at(begin_ + i);
     T* const row = decay_ + i * n_;
-    for (std::int64_t j = 0; j <= i; ++j) row[j] = fast_exp(sums[i] - sums[j]);
-    std::fill(row + i + 1, row + n_, T(0));
+    for (std::int64_t j = 0; j < i; ++j) row[j] = fast_exp(sums[j] += next);
+    row[i] = 1, sums[i] = 0;
+    fall_[i] = fast_exp(sum += next);
   }
+  rest_ = decay_ + (n_ - 1) * n_;
 }
 
 template <class T>
@@ -200,7 +213,6 @@ template <class T>
 void DeltaChunk<T>::backward(const Inputs& in, std::int64_t begin, std::int64_t n, const T* state,
                              const DeltaRows<const T>& dout, T* dstate, const Gradients& to) {
   prepare(in, begin, n, state);
-  std::fill_n(dsums_, n_, T(0));
   for (std::int64_t i = 0; i < n_; ++i) {
     const T* const from = dout.at(begin_ + i);
     for (std::int64_t c = 0; c < C_; ++c) dout_[i * C_ + c] = scale_ * from[c];
@@ -209,11 +221,25 @@ void DeltaChunk<T>::backward(const Inputs& in, std::int64_t begin, std::int64_t 
   solve_transposed();  // du_ is the gradient of the right side from here on
   product({du_, C_}, Matrix{u_, C_}.t(), n_, n_, C_, dlower_, n_, 0, -1);
   state_back(in, state, dstate, to);
-  T sum = 0;  // a g is in the sums of all later positions
-  for (std::int64_t i = n_; i-- > 0;) *to.g.at(begin_ + i) = sum += dsums_[i];
+  decays_back(to.g);
 }
 
-// From O and S' to P, U, Q, the S of O, and the K of S'.
+// g_t is in the exponents of what passes from before t to t or later: D_ij for j < t ≤ i, exp(G_i)
+// for t ≤ i, exp(G_n − G_j) for j < t, and exp(G_n). Their gradients are added up, and none is
+// subtracted again, so that a g that lets nothing pass has the gradient 0.
+template <class T>
+void DeltaChunk<T>::decays_back(const DeltaRows<T>& dg) const {
+  T columns[kPositions], state = dlast_;
+  std::copy_n(drest_, n_, columns);
+  for (std::int64_t t = n_; t-- > 0;) {
+    state += dfall_[t];
+    add_scaled(1, scores_ + t * n_, t, columns);
+    *dg.at(begin_ + t) = state + sum_of(t, [&](std::int64_t j) { return columns[j]; });
+  }
+}
+
+// From O and S' to P, U, Q, the S of O, and the K of S'. Leaves the gradients of D's exponents, as
+// far as they come from P, in scores_.
 template <class T>
 void DeltaChunk<T>::outputs_back(const Inputs& in, const T* state, const T* dstate,
                                  const Gradients& to) {
@@ -222,10 +248,7 @@ void DeltaChunk<T>::outputs_back(const Inputs& in, const T* state, const T* dsta
   product(Matrix{scores_, n_}.t(), {dout_, C_}, n_, C_, n_, du_, C_, 1);
   product({dout_, C_}, Matrix{u_, C_}.t(), n_, n_, C_, dscores_, n_);
   for (std::int64_t i = 0; i < n_; ++i) {
-    for (std::int64_t j = 0; j < i; ++j) {
-      const T change = dscores_[i * n_ + j] * scores_[i * n_ + j];
-      dsums_[i] += change, dsums_[j] -= change;
-    }
+    for (std::int64_t j = 0; j < i; ++j) scores_[i * n_ + j] *= dscores_[i * n_ + j];
   }
   decay(dscores_);
   T *const dq = to.q.at(begin_), *const dk = to.k.at(begin_);
@@ -234,15 +257,14 @@ void DeltaChunk<T>::outputs_back(const Inputs& in, const T* state, const T* dsta
   product({dout_, C_}, Matrix{state, C_}.t(), n_, A_, C_, keys_, A_);
   for (std::int64_t i = 0; i < n_; ++i) {
     add_scaled(fall_[i], keys_ + i * A_, A_, to.q.at(begin_ + i));
-    dsums_[i] += fall_[i] * dot(keys_ + i * A_, in.q.at(begin_ + i), A_);
+    dfall_[i] = fall_[i] * dot(keys_ + i * A_, in.q.at(begin_ + i), A_);
   }
   product({u_, C_}, Matrix{dstate, C_}.t(), n_, A_, C_, keys_, A_);
   for (std::int64_t i = 0; i < n_; ++i) {
     add_scaled(rest_[i], keys_ + i * A_, A_, to.k.at(begin_ + i));
-    const T change = rest_[i] * dot(keys_ + i * A_, in.k.at(begin_ + i), A_);
-    dsums_[i] -= change, dsums_[n_ - 1] += change;
+    drest_[i] = rest_[i] * dot(keys_ + i * A_, in.k.at(begin_ + i), A_);
   }
-  dsums_[n_ - 1] += fall_[n_ - 1] * dot(dstate, state, A_ * C_);
+  dlast_ = fall_[n_ - 1] * dot(dstate, state, A_ * C_);
 }
 
 // From the right side and L to V, β, K and S.
@@ -266,7 +288,7 @@ void DeltaChunk<T>::right_side_back(const Inputs& in, const Gradients& to) {
     T *const w = du_ + i * C_, *const dv = to.v.at(begin_ + i);
     const T of_read = fall_[i] * dot(w, read, C_);
     *to.beta.at(begin_ + i) = dot(w, v, C_) - of_read;
-    dsums_[i] -= beta * of_read;
+    dfall_[i] -= beta * of_read;
     for (std::int64_t c = 0; c < C_; ++c) {
       dv[c] = beta * w[c];
       w[c] *= fall_[i] * beta;
@@ -274,15 +296,16 @@ void DeltaChunk<T>::right_side_back(const Inputs& in, const Gradients& to) {
   }
 }
 
+// Adds to scores_ what D's exponents get from L.
 template <class T>
 void DeltaChunk<T>::lower_back(const Inputs& in, const Gradients& to) {
   for (std::int64_t i = 0; i < n_; ++i) {
     const T beta = *in.beta.at(begin_ + i);
     T *const row = dlower_ + i * n_, dbeta = 0;
     for (std::int64_t j = 0; j < i; ++j) {
-      const T decay = decay_[i * n_ + j], change = row[j] * lower_[i * n_ + j];
+      const T decay = decay_[i * n_ + j];
+      scores_[i * n_ + j] += row[j] * lower_[i * n_ + j];
       dbeta += row[j] * overlap_[i * n_ + j] * decay;
-      dsums_[i] += change, dsums_[j] -= change;
       row[j] *= beta * decay;
     }
     *to.beta.at(begin_ + i) += dbeta;
