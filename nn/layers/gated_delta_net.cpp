@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "tapegrad/autograd/gated_delta_states.h"
 #include "tapegrad/autograd/ops/recurrent_ops.h"
+#include "tapegrad/autograd/state_pieces.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -83,7 +83,7 @@ namespace {
 // the convolution sees, those behind it that were kept, and the new ones.
 struct PassRows {
   std::vector<Tensor> parts;
-  std::vector<DeltaPiece> pieces;
+  std::vector<StatePiece> pieces;
   std::vector<std::int32_t> fresh;  // the new ones
 
   void add(const RecurrentRun& run, const Tensor& inputs, std::int64_t before) {
@@ -94,7 +94,7 @@ struct PassRows {
                                            : Tensor::zeros({before, width}, inputs.dtype()));
     if (states.pending().defined()) parts.push_back(states.pending());
     parts.push_back(slice(inputs, 0, run.row, run.row + run.count));
-    DeltaPiece piece{.begin = begin, .end = begin, .state = place.state, .keep = {}};
+    StatePiece piece{.begin = begin, .end = begin, .state = place.state, .keep = {}};
     piece.end += states.length() - place.position + run.count;
     for (const std::int64_t position : states.places_after(run.count, run.tentative)) {
       piece.keep.push_back(begin + position - place.position - 1);
@@ -108,7 +108,7 @@ struct PassRows {
 };
 
 // The states behind rows of a pass, and the inputs before and at them that a convolution sees.
-std::vector<RecurrentPlace> places_of(const RecurrentRun& run, const DeltaPiece& piece,
+std::vector<RecurrentPlace> places_of(const RecurrentRun& run, const StatePiece& piece,
                                       const Tensor& rows, std::int64_t before) {
   std::vector<RecurrentPlace> places;
   const std::int64_t first = run.states->newest().position;
@@ -139,7 +139,7 @@ Tensor GatedDeltaNet::operator()(const Tensor& x, CachedLayer caches) const {
   const Tensor y =
       gated_delta_rule_pieces(row(m.q), row(m.k), row(m.v), row(m.g), row(m.beta), pass.pieces);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const DeltaPiece& piece = pass.pieces[i];
+    const StatePiece& piece = pass.pieces[i];
     runs[i].states->advance(places_of(runs[i], piece, rows, config.kernel - 1),
                             slice(rows, 0, piece.begin, piece.end));
   }
