@@ -2,8 +2,8 @@
 #include <initializer_list>
 #include <limits>
 
-#include "tapegrad/autograd/gated_delta_states.h"
 #include "tapegrad/autograd/ops/recurrent_ops.h"
+#include "tapegrad/autograd/state_pieces.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/autograd/ops/compare_fused.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -46,7 +46,7 @@ std::vector<Tensor> as_rows(Inputs in) {
   for (const Tensor& x : in) rows.push_back(select(x, 0, 0));
   return rows;
 }
-Tensor pieces_of(Inputs rows, std::span<DeltaPiece> pieces) {
+Tensor pieces_of(Inputs rows, std::span<StatePiece> pieces) {
   return gated_delta_rule_pieces(rows[0], rows[1], rows[2], rows[3], rows[4], pieces);
 }
 
@@ -194,14 +194,14 @@ TEST_CASE("the gated delta rule goes on from a state, however its rows are cut",
   const std::vector<Tensor> in =
       inputs_of(rng, {.T = T, .key_heads = 2, .A = 8, .heads = 4, .C = 20}, DType::f32);
   const std::vector<Tensor> rows = as_rows(in);
-  std::vector<DeltaPiece> whole = {{.begin = 0, .end = T, .keep = {6, 7, T - 1}}};
+  std::vector<StatePiece> whole = {{.begin = 0, .end = T, .keep = {6, 7, T - 1}}};
   const Tensor expected = pieces_of(rows, whole);
   CHECK(difference(expected, select(steps(in), 0, 0), 1e-4, 1e-5) == "");
   // Three pieces of one sequence at once, in the midst of rows that are of no piece.
-  std::vector<DeltaPiece> cut = {{.begin = 20, .end = T, .keep = {T - 1}},
+  std::vector<StatePiece> cut = {{.begin = 20, .end = T, .keep = {T - 1}},
                                  {.begin = 0, .end = 7, .keep = {6}},
                                  {.begin = 7, .end = 8, .keep = {7}}};
-  std::vector<DeltaPiece> between = {{.begin = 8, .end = 20, .keep = {19}}};
+  std::vector<StatePiece> between = {{.begin = 8, .end = 20, .keep = {19}}};
   between[0].state = whole[0].kept[1];
   pieces_of(rows, between);
   cut[0].state = between[0].kept[0];
@@ -232,7 +232,7 @@ TEST_CASE("the gated delta rule's arguments must fit", "[gated_delta_rule]") {
   CHECK_THROWS_WITH(gated_delta_rule(k, k, v, g, g, Tensor::zeros({1, 3}, DType::i32)),
                     ContainsSubstring("document_starts must be i32"));
   const std::vector<Tensor> rows = as_rows(std::vector<Tensor>{k, k, v, g, g});
-  std::vector<DeltaPiece> pieces = {{.begin = 2, .end = 4, .keep = {}}};
+  std::vector<StatePiece> pieces = {{.begin = 2, .end = 4, .keep = {}}};
   CHECK_THROWS_WITH(pieces_of(rows, pieces), ContainsSubstring("there are no rows 2 to 4 of 3"));
   pieces[0] = {.begin = 0, .end = 1, .state = Tensor::ones({4, 6, 5}), .keep = {}};
   CHECK_THROWS_WITH(pieces_of(rows, pieces), ContainsSubstring("must be (4, 5, 6)"));
