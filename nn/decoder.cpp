@@ -216,9 +216,10 @@ bool Decoder::all_quantized() const {
            const MultiHeadAttention& a = block.attn;
            const Experts& e = block.experts;
            const GatedDeltaNet& d = block.delta;
-           const bool layers = apart({&a.c_attn, &a.W_query, &a.W_key, &a.W_value, &a.c_proj,
-                                      &block.conv.in_proj, &block.conv.out_proj, &d.in_proj_qkv,
-                                      &d.in_proj_z, &d.in_proj_b, &d.in_proj_a, &d.out_proj});
+           const bool layers =
+               apart({&a.c_attn, &a.W_query, &a.W_key, &a.W_value, &a.c_proj, &block.conv.in_proj,
+                      &block.conv.out_proj, &d.in_proj_qkv, &d.in_proj_z, &d.in_proj_b,
+                      &d.in_proj_a, &d.out_proj, &block.mamba.in_proj, &block.mamba.out_proj});
            const bool experts = !e.c_fc.weight.tensor.defined() &&
                                 !e.c_gate.weight.tensor.defined() &&
                                 !e.c_proj.weight.tensor.defined();
@@ -257,15 +258,18 @@ void init_gpt2(const Decoder& model, const Params& p, Rng& rng) {
     return name.ends_with(std::string(names.in_attention.out) + ".weight") ||
            name.ends_with(fmt::format("{}.{}.weight", names.conv, names.in_conv.out)) ||
            name.ends_with(fmt::format("{}.{}.weight", names.delta, names.in_delta.out)) ||
+           name.ends_with(fmt::format("{}.{}.weight", names.mamba, names.in_mamba.out)) ||
            name.ends_with(std::string(names.in_mlp.out) + ".weight");
   };
   // A convolution is neither linear nor an embedding: it keeps what it drew.
   const std::string kernels[] = {
       fmt::format("{}.{}.weight", names.conv, names.in_conv.conv),
       fmt::format("{}.{}.weight", names.delta, names.in_delta.conv),
+      fmt::format("{}.{}.weight", names.mamba, names.in_mamba.conv),
   };
   for (const auto& [name, t] : p.parameters()) {
-    const bool is_kernel = name.ends_with(kernels[0]) || name.ends_with(kernels[1]);
+    const bool is_kernel = std::any_of(std::begin(kernels), std::end(kernels),
+                                       [&](const auto& kernel) { return name.ends_with(kernel); });
     if (t.rank() >= 2 && !is_kernel) refill(t, normal(0, 0.02), rng);
     if (name.ends_with(".bias")) refill(t, zeros(), rng);
   }

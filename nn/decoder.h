@@ -114,7 +114,7 @@ struct Decoder {
   bool all_quantized() const;
 
   // True if what a cache holds can move to other positions. With learned positions, it cannot, and
-  // nothing can be taken out of the state of a gated delta net.
+  // nothing can be taken out of the state of a gated delta net or a Mamba-2.
   bool can_move() const {
     return config.position_kind() != Positions::learned && !config.is_recurrent();
   }

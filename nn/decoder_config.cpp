@@ -87,11 +87,13 @@ void check_needs(const DecoderConfig& c) {
       {c.window != 0, c.rope_window_base != 0, "rope_window_base", "window"},
       {c.rotary(), !c.rope_pattern.empty(), "rope_pattern", "positions rotary"},
       {mixers, c.conv_kernel != plain.conv_kernel, "conv_kernel", "mixer_pattern"},
-      {mixers && (has('C') || !has('D')), c.conv_bias, "conv_bias", "mixer_pattern with a C"},
+      {mixers && (has('C') || has('M') || !has('D')), c.conv_bias, "conv_bias",
+       "mixer_pattern with a C or an M"},
       {has('D'), c.delta_heads.has_value(), "delta_heads", "mixer_pattern with a D"},
       {has('D'), c.delta_key_heads.has_value(), "delta_key_heads", "mixer_pattern with a D"},
       {has('D'), c.delta_key_size.has_value(), "delta_key_size", "mixer_pattern with a D"},
       {has('D'), c.delta_value_size.has_value(), "delta_value_size", "mixer_pattern with a D"},
+      {has('M'), c.mamba != plain.mamba, c.mamba.first_given(), "mixer_pattern with an M"},
       {c.ngrams > 1, c.ngram_rows != plain.ngram_rows, "ngram_rows", "ngrams"},
       {c.qk_norm, c.qk_norm_whole, "qk_norm_whole", "qk_norm"},
       {c.projects_apart(), c.attn_gate, "attn_gate", "separate_qkv"},
@@ -187,6 +189,7 @@ DecoderConfig DecoderConfig::with_defaults() const {
   c.delta_heads = static_cast<int>(delta.heads);
   c.delta_key_heads = static_cast<int>(delta.key_heads);
   c.delta_key_size = delta.key_size, c.delta_value_size = delta.value_size;
+  c.mamba.heads = static_cast<int>(mamba_sizes().heads);
   c.forget_unused_mixers();
   c.window_pattern = shortest(window_pattern, n_layer);
   c.rope_pattern = shortest(rope_pattern, n_layer);
@@ -244,33 +247,38 @@ ScoreOptions DecoderConfig::scores_of(int block) const {
 
 void DecoderConfig::forget_unused_mixers() {
   const DecoderConfig plain;
-  const bool convs = mixer_pattern.find('C') != std::string::npos, deltas = is_recurrent();
-  if (!convs) conv_bias = plain.conv_bias;
+  const bool convs = has_some('C'), deltas = has_some('D'), mambas = has_some('M');
+  if (!convs && !mambas) conv_bias = plain.conv_bias;
   if (!deltas) {
     delta_heads.reset(), delta_key_heads.reset();
     delta_key_size.reset(), delta_value_size.reset();
   }
-  if (!convs && !deltas) mixer_pattern.clear(), conv_kernel = plain.conv_kernel;
+  if (!mambas) mamba = {};
+  if (!convs && !deltas && !mambas) mixer_pattern.clear(), conv_kernel = plain.conv_kernel;
 }
 
-bool DecoderConfig::has_conv(int block) const {
-  return !mixer_pattern.empty() && letter_of(mixer_pattern, block) == 'C';
+char DecoderConfig::mixer(int block) const {
+  return mixer_pattern.empty() ? 'A' : letter_of(mixer_pattern, block);
 }
 
-bool DecoderConfig::has_delta(int block) const {
-  return !mixer_pattern.empty() && letter_of(mixer_pattern, block) == 'D';
-}
-
-bool DecoderConfig::is_recurrent() const {
+bool DecoderConfig::has_some(char letter) const {
   bool some = false;
-  for (int i = 0; i < n_layer; ++i) some = some || has_delta(i);
+  for (int i = 0; i < n_layer; ++i) some = some || mixer(i) == letter;
   return some;
 }
+
+bool DecoderConfig::is_recurrent() const { return has_some('D') || has_some('M'); }
 
 DeltaSizes DecoderConfig::delta_sizes() const {
   const int heads = delta_heads.value_or(n_head);
   const std::int64_t size = delta_key_size.value_or(channels_per_head());
   return {heads, delta_key_heads.value_or(heads), size, delta_value_size.value_or(size)};
+}
+
+MambaSizes DecoderConfig::mamba_sizes() const {
+  const auto usual = std::clamp<std::int64_t>(2 * n_embd / mamba.head_size, 1, 1 << 16);
+  return {mamba.heads.value_or(static_cast<int>(usual)), mamba.head_size, mamba.groups,
+          mamba.state_size};
 }
 
 bool DecoderConfig::has_experts(int block) const {
@@ -314,13 +322,15 @@ void DecoderConfig::validate() const {
   check(rope_pattern.find_first_not_of("RN") == std::string::npos,
         "rope_pattern '{}' must be a row of R, for blocks with rotary positions, and N",
         rope_pattern);
-  check(mixer_pattern.find_first_not_of("ACD") == std::string::npos,
+  check(mixer_pattern.find_first_not_of("ACDM") == std::string::npos,
         "mixer_pattern '{}' must be a row of C, for blocks with a convolution, D, for those with a "
-        "gated delta net, and A",
+        "gated delta net, M, for those with a Mamba-2, and A",
         mixer_pattern);
   check(delta_sizes().heads % delta_sizes().key_heads == 0,
         "delta_heads {} are not divisible by delta_key_heads {}", delta_sizes().heads,
         delta_sizes().key_heads);
+  check(!has_some('M') || mamba_sizes().heads % mamba.groups == 0,
+        "mamba_heads {} are not divisible by mamba_groups {}", mamba_sizes().heads, mamba.groups);
   check(mixer_pattern.find('C') == std::string::npos || n_embd % 2 == 0,
         "mixer_pattern with convolutions needs an even n_embd, not {}", n_embd);
   check(moe.pattern.find_first_not_of("ED") == std::string::npos,

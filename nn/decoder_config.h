@@ -7,6 +7,7 @@
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/nn/layers.h"
 #include "tapegrad/nn/layers/experts.h"
+#include "tapegrad/nn/layers/mamba2.h"
 
 namespace tapegrad::nn {
 
@@ -85,15 +86,16 @@ struct DecoderConfig {
   // has it, L (long) sees all. Empty: all have it.
   std::string window_pattern = {};
   // Which blocks have something in place of attention, as a row of letters that is repeated over
-  // the blocks: C has a gated short convolution (ShortConv), D a gated delta net (GatedDeltaNet), A
-  // has attention. Empty: all have attention.
+  // the blocks: C has a gated short convolution (ShortConv), D a gated delta net (GatedDeltaNet), M
+  // a Mamba-2 (Mamba2), A has attention. Empty: all have attention.
   std::string mixer_pattern = {};
-  std::int64_t conv_kernel = 3;  // positions that a convolution of either kind sees
-  bool conv_bias = false;        // in all parts of a ShortConv
+  std::int64_t conv_kernel = 3;  // positions that a convolution of any of them sees
+  bool conv_bias = false;        // in all parts of a ShortConv, and in the kernel of a Mamba2
   // Of gated delta nets: see DeltaSizes.
   std::optional<int> delta_heads = {}, delta_key_heads = {};  // [n_head], [delta_heads]
   std::optional<std::int64_t> delta_key_size = {};            // [channels of a head]
   std::optional<std::int64_t> delta_value_size = {};          // [delta_key_size]
+  MambaOptions mamba = {};
   double norm_eps = 1e-5;
   // Embeddings of the last 2 … ngrams tokens are added to the token's; 1: none. See NgramEmbedding.
   int ngrams = 1;
@@ -151,14 +153,18 @@ struct DecoderConfig {
   DecoderConfig with_defaults() const;
   // True if a block has the window.
   bool slides(int block) const;
-  // True if a block has a convolution, or a gated delta net, in place of attention. What is not in
-  // any of the blocks has no weights.
-  bool has_conv(int block) const;
-  bool has_delta(int block) const;
-  bool is_recurrent() const;  // some block has a gated delta net
+  // True if a block has attention, or one of what may stand in its place. What is not in any of the
+  // blocks has no weights.
+  bool has_attention(int block) const { return mixer(block) == 'A'; }
+  bool has_conv(int block) const { return mixer(block) == 'C'; }
+  bool has_delta(int block) const { return mixer(block) == 'D'; }
+  bool has_mamba(int block) const { return mixer(block) == 'M'; }
+  char mixer(int block) const;      // the letter of mixer_pattern
+  bool has_some(char mixer) const;  // some block has it
+  bool is_recurrent() const;        // some block has a gated delta net or a Mamba-2
   DeltaSizes delta_sizes() const;
-  // Without a block that has a convolution, or a gated delta net, options that say how one is are
-  // as in a new config.
+  MambaSizes mamba_sizes() const;
+  // Options of what stands in place of attention in none of the blocks are as in a new config.
   void forget_unused_mixers();
   // The options for the scores of a block's attention.
   ScoreOptions scores_of(int block) const;
@@ -248,11 +254,13 @@ struct DecoderConfig {
       {.newer = true});
     t("mixer_pattern", c.mixer_pattern,
       "which blocks have something in place of attention, repeated over the blocks: a gated short "
-      "convolution in two of three with CCA, a gated delta net in three of four with DDDA [none]",
+      "convolution in two of three with CCA, a gated delta net in three of four with DDDA, a "
+      "Mamba-2 in five of six with MMMMMA [none]",
       {.newer = true});
     t("conv_kernel", c.conv_kernel, "positions that a convolution sees, its own and those before",
       {.least = 1, .most = 64, .newer = true});
-    t("conv_bias", c.conv_bias, "biases in the linear layers and the kernel of convolutions",
+    t("conv_bias", c.conv_bias,
+      "biases in the linear layers and the kernel of convolutions, and in the kernel of Mamba-2",
       {.newer = true});
     t("delta_heads", c.delta_heads, "heads of values of gated delta nets [--n-head]",
       {.least = 1, .most = 1 << 16, .newer = true});
@@ -265,6 +273,7 @@ struct DecoderConfig {
       {.least = 1, .most = 1 << 16, .newer = true});
     t("delta_value_size", c.delta_value_size, "channels of a head of values [--delta-key-size]",
       {.least = 1, .most = 1 << 16, .newer = true});
+    MambaOptions::describe(c.mamba, t);
     t("ngrams", c.ngrams,
       "add embeddings of the last 2 ... N tokens to that of the token, which cost memory and no "
       "time; 1: none",

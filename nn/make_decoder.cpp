@@ -16,12 +16,27 @@ Decoder without_adapters(Decoder model) {
   for (Block& block : model.h) {
     MultiHeadAttention& attn = block.attn;
     GatedDeltaNet& delta = block.delta;
-    for (Linear* layer :
-         {&attn.c_attn, &attn.W_query, &attn.W_key, &attn.W_value, &attn.c_proj,
-          &block.conv.in_proj, &block.conv.out_proj, &delta.in_proj_qkv, &delta.in_proj_z,
-          &delta.in_proj_b, &delta.in_proj_a, &delta.out_proj, &block.mlp.c_gate, &block.mlp.c_fc,
-          &block.mlp.c_proj, &block.experts.router, &block.experts.shared.c_gate,
-          &block.experts.shared.c_fc, &block.experts.shared.c_proj}) {
+    for (Linear* layer : {&attn.c_attn,
+                          &attn.W_query,
+                          &attn.W_key,
+                          &attn.W_value,
+                          &attn.c_proj,
+                          &block.conv.in_proj,
+                          &block.conv.out_proj,
+                          &delta.in_proj_qkv,
+                          &delta.in_proj_z,
+                          &delta.in_proj_b,
+                          &delta.in_proj_a,
+                          &delta.out_proj,
+                          &block.mamba.in_proj,
+                          &block.mamba.out_proj,
+                          &block.mlp.c_gate,
+                          &block.mlp.c_fc,
+                          &block.mlp.c_proj,
+                          &block.experts.router,
+                          &block.experts.shared.c_gate,
+                          &block.experts.shared.c_fc,
+                          &block.experts.shared.c_proj}) {
       layer->adapter = Lora();
     }
     for (ExpertLinear* layer :

@@ -67,8 +67,7 @@ double active_share(const DecoderConfig& c, const SummaryRow& row) {
 }
 
 bool are_alike(const DecoderConfig& c, int block, int other) {
-  return c.has_experts(block) == c.has_experts(other) && c.has_conv(block) == c.has_conv(other) &&
-         c.has_delta(block) == c.has_delta(other);
+  return c.has_experts(block) == c.has_experts(other) && c.mixer(block) == c.mixer(other);
 }
 
 // The kinds of blocks, without their rows.
@@ -89,16 +88,19 @@ std::vector<SummaryBlocks> kinds_of(const DecoderConfig& c) {
 
 // The names of a model's parts.
 struct Names {
-  std::string blocks, mixer, projection_end, delta_end, mlp, embedding, positions, ngrams, head;
+  std::string blocks, mixer, projection_end, delta_end, mamba_end, mlp, embedding, positions,
+      ngrams, head;
   explicit Names(const DecoderConfig& c) {
     const DecoderNames names = decoder_names(c);
     blocks = std::string(names.blocks) + ".";
     const char* const first = c.has_conv(0)    ? names.conv
                               : c.has_delta(0) ? names.delta
+                              : c.has_mamba(0) ? names.mamba
                                                : names.attention;
     mixer = fmt::format("{}0.{}", blocks, first);
     projection_end = fmt::format(".{}.{}", names.attention, names.in_attention.out);
     delta_end = fmt::format(".{}.{}", names.delta, names.in_delta.out);
+    mamba_end = fmt::format(".{}.{}", names.mamba, names.in_mamba.out);
     mlp = fmt::format("{}0.{}", blocks, names.mlp);
     embedding = names.tokens, positions = names.positions, head = names.head;
     ngrams = std::string(names.ngrams) + ".";
@@ -119,7 +121,7 @@ double keys_of_block(const DecoderConfig& c, int block, std::int64_t T) {
 SummaryRow attention_row(const DecoderConfig& c, const std::string& name, std::int64_t tokens) {
   double keys = 0, blocks = 0;
   for (int i = 0; i < c.n_layer; ++i) {
-    if (c.has_conv(i) || c.has_delta(i)) continue;
+    if (!c.has_attention(i)) continue;
     keys += keys_of_block(c, i, tokens), ++blocks;
   }
   keys /= blocks;
@@ -139,6 +141,15 @@ SummaryRow delta_row(const DecoderConfig& c, const std::string& name) {
   const double flops = 7.0 * static_cast<double>(s.heads * s.key_size * s.value_size);
   std::string note = fmt::format("{} heads, states of {} x {}", s.heads, s.key_size, s.value_size);
   if (s.key_heads != s.heads) note += fmt::format(", {} of queries and keys", s.key_heads);
+  return {name, {}, flops, note};
+}
+
+// The same of a Mamba-2, whose state forgets, takes something up, and is read.
+SummaryRow mamba_row(const DecoderConfig& c, const std::string& name) {
+  const MambaSizes s = c.mamba_sizes();
+  const double flops = 5.0 * static_cast<double>(s.channels() * s.state_size);
+  std::string note = fmt::format("{} heads, states of {} x {}", s.heads, s.state_size, s.head_size);
+  if (s.groups != 1) note += fmt::format(", {} groups", s.groups);
   return {name, {}, flops, note};
 }
 
@@ -215,6 +226,9 @@ Summary summary(const DecoderConfig& c, std::optional<std::int64_t> tokens) {
     if (in_block && row.name.ends_with(names.delta_end)) {
       rows.push_back(delta_row(c, row.name.substr(0, row.name.rfind('.'))));
     }
+    if (in_block && row.name.ends_with(names.mamba_end)) {
+      rows.push_back(mamba_row(c, row.name.substr(0, row.name.rfind('.'))));
+    }
     rows.push_back(std::move(row));
   }
   if (c.tied) {
@@ -287,6 +301,7 @@ std::string Summary::str() const {
                       grouped(mixer_parameters()),
                       config.has_conv(0)    ? "convolution"
                       : config.has_delta(0) ? "gated delta net"
+                      : config.has_mamba(0) ? "Mamba-2"
                                             : "attention",
                       grouped(feed_forward_parameters()));
   return text + fmt::format("\n{:.3g} GFLOPs per token of a forward pass over {} tokens\n",

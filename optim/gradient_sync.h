@@ -71,6 +71,8 @@ class GradientSync {
   virtual void load(const TensorSource& file) = 0;
   // The name of a tensor of the state that has a value that is not finite; empty if there is none.
   virtual std::string broken_tensor() const = 0;
+  // The steps that were made since the values of agreed() were.
+  virtual std::int64_t steps_since_agreed() const { return 0; }
 };
 
 // For one process, or for a group. `sent` is how gradients travel between processes: bf16 halves

@@ -14,6 +14,7 @@ if [ ! -x "$venv/bin/python" ]; then
   # Debian's Python, whose packages these are: another one may come first in the PATH.
   /usr/bin/python3 -m venv --system-site-packages "$venv"
 fi
+"$venv/bin/python" -B apps/python/wheel_backend.py
 "$venv/bin/python" -m pip install --no-index --no-deps --no-build-isolation --force-reinstall --disable-pip-version-check apps/python
 "$venv/bin/python" -c "import numpy" || echo "Please install NumPy into $venv, too." >&2
 cd /

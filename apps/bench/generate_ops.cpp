@@ -112,8 +112,9 @@ GenerateOps::GenerateOps(const nn::Decoder& model) {
     note(kQKV, {&a.c_attn, &a.W_query, &a.W_key, &a.W_value});
     note(kProjection, {&a.c_proj});
     const nn::GatedDeltaNet& d = block.delta;
-    note(kOtherProducts, {&block.conv.in_proj, &block.conv.out_proj, &d.in_proj_qkv, &d.in_proj_z,
-                          &d.in_proj_b, &d.in_proj_a, &d.out_proj});
+    note(kOtherProducts,
+         {&block.conv.in_proj, &block.conv.out_proj, &d.in_proj_qkv, &d.in_proj_z, &d.in_proj_b,
+          &d.in_proj_a, &d.out_proj, &block.mamba.in_proj, &block.mamba.out_proj});
     const nn::Experts& e = block.experts;
     for (const nn::FeedForward* dense : {&block.mlp, &e.shared}) {
       note(kFeedForward, {&dense->c_fc, &dense->c_gate, &dense->c_proj});

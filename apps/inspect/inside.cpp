@@ -127,7 +127,7 @@ Inside look_inside(const nn::Decoder& model, std::span<const data::Token> tokens
   std::vector<LensCell>& last = inside.lens.emplace_back();
   for (const Prediction& p : inside.predictions) last.push_back({p.best[0], p.next});
   for (int layer = 0; layer < model.config.n_layer; ++layer) {
-    if (model.config.has_conv(layer) || model.config.has_delta(layer)) continue;
+    if (!model.config.has_attention(layer)) continue;
     const Tensor& state = states[static_cast<std::size_t>(layer)];
     inside.attention_blocks.push_back(layer);
     inside.attention.push_back(thousandths(model.attention_weights(layer, state)));

@@ -26,8 +26,7 @@ double head_bytes(double T) { return 3 * T * (T + 1) / 2 + 580 + 30; }
 double json_bytes(const nn::DecoderConfig& c, std::int64_t tokens) {
   const auto T = static_cast<double>(tokens);
   double heads = 0;  // of all blocks with attention
-  for (int block = 0; block < c.n_layer; ++block)
-    heads += c.has_conv(block) || c.has_delta(block) ? 0 : c.n_head;
+  for (int block = 0; block < c.n_layer; ++block) heads += c.has_attention(block) ? c.n_head : 0;
   return heads * head_bytes(T) + (c.n_layer + 1.0) * (T * kLensBytes + 3) + T * kPositionBytes +
          kOtherBytes;
 }

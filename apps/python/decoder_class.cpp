@@ -15,14 +15,13 @@
 namespace tapegrad::python {
 namespace {
 
-DecoderLayer make(Rng& rng, DType dtype, const py::kwargs& options) {
+DecoderLayer make(Rng& rng, DType dtype, bool gpt2_weights, const py::kwargs& options) {
   nn::DecoderConfig config;
   take_options("Decoder", config, options);
   config.validate();
-  return {make_layer<nn::Decoder>(rng, dtype,
-                                  [&](const nn::Params& p) {
-                                    return nn::make_decoder(p, config, {.gpt2_weights = &rng});
-                                  }),
+  const nn::DecoderBuildOptions how{.gpt2_weights = gpt2_weights ? &rng : nullptr};
+  return {make_layer<nn::Decoder>(
+              rng, dtype, [&](const nn::Params& p) { return nn::make_decoder(p, config, how); }),
           std::nullopt};
 }
 
@@ -138,14 +137,6 @@ std::string generate(const DecoderLayer& model, const std::string& prompt,
   return all;
 }
 
-py::object decode(const DecoderLayer& model, const std::vector<data::Token>& ids) {
-  const std::string bytes = tokenizer_of(model).decode(ids);
-  PyObject* const text =
-      PyUnicode_DecodeUTF8(bytes.data(), static_cast<py::ssize_t>(bytes.size()), "replace");
-  if (text == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(text);
-}
-
 }  // namespace
 
 DecoderClass bind_decoder(py::module_& m) {
@@ -159,9 +150,11 @@ DecoderClass bind_decoder(py::module_& m) {
       });
   DecoderClass c(m, "Decoder",
                  "GPT, Llama and their relatives. Made of options as config.json has them, with "
-                 "first weights as train-gpt draws them; or opened by load().");
+                 "first weights as train-gpt draws them, or without `gpt2_weights` as PyTorch "
+                 "draws those of the same modules; or opened by load().");
   c.def(py::init(&make), py::keep_alive<1, 2>(), py::arg("rng"),
-        py::arg_v("dtype", DType::f32, "f32"))
+        py::arg_v("dtype", DType::f32, "f32"), py::kw_only(), py::arg("gpt2_weights") = true)
+      .def_property_readonly("tokenizer", &tokenizer_of, "Error for a model that has none.")
       .def_property_readonly("config",
                              [](const DecoderLayer& model) { return dict_of(model.layer.config); })
       .def("generate", &generate, py::arg("prompt") = "",
@@ -178,7 +171,12 @@ DecoderClass bind_decoder(py::module_& m) {
           py::arg("text"), py::arg("allow_special") = false, py::arg("prompt") = false,
           "The tokens of a text; with `prompt`, those that generate() begins with: what the "
           "tokenizer sets before a text comes first, and an empty text has a token, too.")
-      .def("decode", &decode, py::arg("ids"), "The text of tokens.");
+      .def(
+          "decode",
+          [](const DecoderLayer& model, const std::vector<data::Token>& ids) {
+            return text_of_bytes(tokenizer_of(model).decode(ids));
+          },
+          py::arg("ids"), "The text of tokens.");
   m.def("load", &load, py::arg("path"), py::arg("weights") = py::none(),
         py::arg("checkpoint") = std::string(run::kLast), py::arg_v("dtype", DType::f32, "f32"),
         "Opens a run folder, a folder in Hugging Face's layout, or a GGUF file. Weights become "

@@ -42,6 +42,7 @@ PYBIND11_MODULE(_core, m) {
   bind_ops(m);
   bind_tape(m);
   bind_own_ops(m);
+  bind_tokenizer(m);
   bind_train(m);
   DecoderClass decoder = bind_decoder(m);
   add_members(decoder);

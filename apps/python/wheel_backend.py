@@ -1,6 +1,7 @@
 """Builds the wheel: CMake's target tapegrad_python, and the files of the package, in a zip archive as PEP 427 has it.
 
-The folder of the build is TAPEGRAD_PYTHON_BUILD [build-python at the root of the sources]."""
+The folder of the build is TAPEGRAD_PYTHON_BUILD [build-python at the root of the sources]. As a program, it builds and makes no
+wheel: pip shows nothing of a build that takes minutes."""
 
 import base64
 import hashlib
@@ -52,3 +53,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
             wheel.writestr(path, data)
         wheel.writestr(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]))
     return name
+
+
+if __name__ == "__main__":
+    build()

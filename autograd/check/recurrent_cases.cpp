@@ -23,6 +23,19 @@ void add_delta_rules(const Each& each) {
   each("gated_delta_rule", {{1, 0, 1, 2}, {1, 0, 1, 2}, {1, 0, 1, 3}, {1, 0, 1}, {1, 0, 1}}, run);
 }
 
+template <class Each>
+void add_state_space_scans(const Each& each) {
+  const auto run = [](Inputs x, const Tensor& starts = {}) {
+    return state_space_scan(x[0], softplus(x[1]), -exp(x[2]), x[3] * 0.5, x[4], starts);
+  };
+  const Tensor starts = Tensor::from(std::vector<std::int32_t>{0, 0, 2, 2, 0, 1, 1, 1}, {2, 4});
+  each("state_space_scan", {{2, 3, 1, 3}, {2, 3, 1}, {1}, {2, 3, 1, 2}, {2, 3, 1, 2}}, run);
+  each("state_space_scan", {{1, 3, 2, 1}, {1, 3, 2}, {2}, {1, 3, 1, 2}, {1, 3, 1, 2}}, run);
+  each("state_space_scan(documents)", {{2, 4, 1, 2}, {2, 4, 1}, {1}, {2, 4, 1, 1}, {2, 4, 1, 1}},
+       [=](Inputs x) { return run(x, starts); });
+  each("state_space_scan", {{1, 0, 1, 3}, {1, 0, 1}, {1}, {1, 0, 1, 2}, {1, 0, 1, 2}}, run);
+}
+
 }  // namespace
 
 void add_recurrent_cases(std::vector<OpCase>& cases) {
@@ -51,6 +64,7 @@ void add_recurrent_cases(std::vector<OpCase>& cases) {
   each("rnn(relu)", {{3, 2, 3}, {2, 3}, {3, 3}, {3}}, run_relu);
   each("rnn(relu)", {{2, 0, 3}, {0, 3}, {3, 3}, {3}}, run_relu);
   add_delta_rules(each);
+  add_state_space_scans(each);
 }
 
 // clang-format on

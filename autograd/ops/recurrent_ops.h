@@ -7,8 +7,8 @@
 //
 // x (T, B, G·H) is what the input adds to the G gates of each step: linear(input, weight_ih,
 // bias_ih) for all steps at once. weight_hh is (G·H, H), bias_hh (G·H) or undefined, h0 (B, H). The
-// order of the gates is PyTorch's. Error unless T > 0. The gated delta rule stands apart: see
-// there.
+// order of the gates is PyTorch's. Error unless T > 0. The gated delta rule and the scan of a
+// state space stand apart: see there.
 
 #include "tapegrad/autograd/ops.h"
 
@@ -54,5 +54,20 @@ Tensor gated_delta_rule(const Tensor& q, const Tensor& k, const Tensor& v, const
 // The same, composed of ops of each position: slow, and the source of its second derivatives.
 Tensor gated_delta_rule_steps(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
                               const Tensor& beta, const Tensor& document_starts = {});
+
+// The scan of a state space, Mamba-2's linear attention, whose state forgets by a number that the
+// input chooses (Dao & Gu, "Transformers are SSMs: Generalized Models and Efficient Algorithms
+// Through Structured State Space Duality", 2024, section 6), as in Granite 4. Of each head, from a
+// state S (N, P) of zeros, with B_t and C_t (N) and x_t (P):
+//   S ← exp(dt_t·A)·S + dt_t·B_t·x_tᵀ,  y_t = C_tᵀ·S.
+// x (B, T, H, P), dt (B, T, H), A (H), B, C (B, T, G, N) → (B, T, H, P). H/G heads in a row share
+// one B and C. Meant for dt ≥ 0 and A ≤ 0, otherwise a state may grow. A decay is a product of
+// exp(dt·A), however strong: no exponent of a difference is computed. document_starts, time, memory
+// and bits are as of gated_delta_rule.
+Tensor state_space_scan(const Tensor& x, const Tensor& dt, const Tensor& A, const Tensor& B,
+                        const Tensor& C, const Tensor& document_starts = {});
+// The same, composed of ops of each position: slow, and the source of its second derivatives.
+Tensor state_space_scan_steps(const Tensor& x, const Tensor& dt, const Tensor& A, const Tensor& B,
+                              const Tensor& C, const Tensor& document_starts = {});
 
 }  // namespace tapegrad

@@ -8,6 +8,12 @@
 namespace tapegrad::nn {
 namespace {
 
+// Of a recurrent layer that keeps so many numbers at each place.
+std::int64_t bytes_of_place(std::int64_t numbers) {
+  constexpr std::int64_t kSpacing = RecurrentStates::kSpacing;
+  return bytes_of(CacheType::f32, (numbers + kSpacing - 1) / kSpacing);
+}
+
 constexpr std::int64_t kLeastShared = 16;  // positions that are worth waiting for
 
 void check_prompt(const Tokens& prompt, std::int64_t vocab_size) {
@@ -93,11 +99,17 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
   const std::int64_t mixed = 2 * delta.key_heads * delta.key_size + delta.heads * delta.value_size,
                      inputs = (c.conv_kernel - 1) * (mixed + 2 * delta.heads),
                      state = delta.heads * delta.key_size * delta.value_size + inputs,
-                     spacing = RecurrentStates::kSpacing,
-                     of_delta = bytes_of(CacheType::f32, (state + spacing - 1) / spacing);
+                     of_delta = bytes_of_place(state);
+  const MambaSizes mamba = c.mamba_sizes();
+  const std::int64_t of_mamba =
+      bytes_of_place(mamba.channels() * mamba.state_size +
+                     (c.conv_kernel - 1) * (mamba.mixed_channels() + mamba.heads));
   std::int64_t bytes = 0;
   for (int i = 0; i < c.n_layer; ++i) {
-    bytes += c.has_delta(i) ? of_delta : c.has_conv(i) ? of_conv : of_attention;
+    bytes += c.has_delta(i)   ? of_delta
+             : c.has_mamba(i) ? of_mamba
+             : c.has_conv(i)  ? of_conv
+                              : of_attention;
   }
   return bytes;
 }

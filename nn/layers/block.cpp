@@ -45,9 +45,9 @@ FeedForwardConfig feed_forward_config(const DecoderConfig& c, std::int64_t width
           .names = decoder_names(c).in_mlp};
 }
 
-// What mixes the positions of a block, of which one of these three is: the others are absent.
+// What mixes the positions of a block, of which one of these four is: the others are absent.
 MultiHeadAttention make_attention(const Params& p, const DecoderConfig& c, int block) {
-  if (c.has_conv(block) || c.has_delta(block)) return {};
+  if (!c.has_attention(block)) return {};
   return {p / decoder_names(c).attention, c.n_embd, attention_config(c, block)};
 }
 ShortConv make_conv(const Params& p, const DecoderConfig& c, int block) {
@@ -75,6 +75,18 @@ GatedDeltaNet make_delta(const Params& p, const DecoderConfig& c, int block) {
            .dropout = c.attn_out_dropout ? c.dropout : 0,
            .names = names.in_delta}};
 }
+Mamba2 make_mamba(const Params& p, const DecoderConfig& c, int block) {
+  if (!c.has_mamba(block)) return {};
+  const DecoderNames names = decoder_names(c);
+  return {p / names.mamba,
+          c.n_embd,
+          {.sizes = c.mamba_sizes(),
+           .kernel = c.conv_kernel,
+           .conv_bias = c.conv_bias,
+           .norm_eps = c.norm_eps,
+           .dropout = c.attn_out_dropout ? c.dropout : 0,
+           .names = names.in_mamba}};
+}
 
 // The feed-forward of a block, of which one of these two is: the other one is absent.
 FeedForward make_dense(const Params& p, const DecoderConfig& c, int block) {
@@ -101,6 +113,7 @@ Block::Block(const Params& p, const DecoderConfig& c, int index)
       attn(make_attention(p, c, index)),
       conv(make_conv(p, c, index)),
       delta(make_delta(p, c, index)),
+      mamba(make_mamba(p, c, index)),
       ln_1_after(make_norm(p, decoder_names(c).after_attention, c, norms_after(c))),
       ln_2(make_norm(p, decoder_names(c).before_mlp, c, norms_before(c))),
       mlp(make_dense(p, c, index)),
@@ -122,6 +135,7 @@ Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_start
   const auto mix = [&](const Tensor& normed) {
     if (conv.exists()) return conv(normed, rng, document_starts);
     if (delta.exists()) return delta(normed, rng, document_starts);
+    if (mamba.exists()) return mamba(normed, rng, document_starts);
     return attn(normed, rng, {}, document_starts);
   };
   return sublayers(x, mix, rng, routers);
@@ -130,6 +144,7 @@ Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_start
 Tensor Block::cached_mixer(const Tensor& normed, CachedLayer caches) const {
   if (conv.exists()) return conv(normed, caches);
   if (delta.exists()) return delta(normed, caches);
+  if (mamba.exists()) return mamba(normed, caches);
   return attn(normed, caches);
 }
 
@@ -144,7 +159,9 @@ Tensor Block::entry(const Tensor& x, const Tensor& x0) const {
 
 Tensor Block::attention_weights(const Tensor& x) const {
   check(attn.exists(), "[attention_weights] the block has a {} in place of attention",
-        conv.exists() ? "convolution" : "gated delta net");
+        conv.exists()    ? "convolution"
+        : delta.exists() ? "gated delta net"
+                         : "Mamba-2");
   return attn.weights(maybe_norm(ln_1, x));
 }
 

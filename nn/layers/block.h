@@ -4,14 +4,15 @@
 #include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/nn/layers/experts.h"
 #include "tapegrad/nn/layers/gated_delta_net.h"
+#include "tapegrad/nn/layers/mamba2.h"
 #include "tapegrad/nn/layers/short_conv.h"
 #include "tapegrad/nn/multi_head_attention.h"
 
 namespace tapegrad::nn {
 
-// y = x + attn(ln_1(x)), or conv or delta in place of attn, then y + mlp(ln_2(y)); with other
-// places of the norms, ln_1_after and ln_2_after are applied to what attention and feed-forward
-// add. Norms may be absent.
+// y = x + attn(ln_1(x)), or conv, delta or mamba in place of attn, then y + mlp(ln_2(y)); with
+// other places of the norms, ln_1_after and ln_2_after are applied to what attention and
+// feed-forward add. Norms may be absent.
 //
 // With residual_scalars, a Decoder gives a block λ·x + μ·x₀ in place of x, where x₀ is its own
 // first state, divided by the root of its mean square (nanochat's gpt.py; Jordan et al.,
@@ -19,9 +20,10 @@ namespace tapegrad::nn {
 struct Block {
   Tensor state_scale, embedding_scale;  // λ and μ (1), 1 and 0 at first; undefined: there are none
   Norm ln_1;
-  MultiHeadAttention attn;  // one of these three mixes positions, and the others are absent
+  MultiHeadAttention attn;  // one of these four mixes positions, and the others are absent
   ShortConv conv;
   GatedDeltaNet delta;
+  Mamba2 mamba;
   Norm ln_1_after, ln_2;
   FeedForward mlp;  // absent in a block with experts
   Experts experts;  // absent in others

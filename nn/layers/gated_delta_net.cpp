@@ -2,8 +2,10 @@
 
 #include <cmath>
 
-#include "tapegrad/autograd/gated_delta_states.h"
 #include "tapegrad/autograd/ops/recurrent_ops.h"
+#include "tapegrad/autograd/state_pieces.h"
+#include "tapegrad/nn/layers/internal/first_steps.h"
+#include "tapegrad/nn/layers/internal/recurrent_pass.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -15,14 +17,6 @@ Init log_of_rate() {
   return [](Tensor& t, Rng& rng) {
     uniform(0, 16)(t, rng);
     t = log(16.0 - t);
-  };
-}
-
-// The inverse of softplus of exp(U(ln 0.001, ln 0.1)).
-Init first_steps() {
-  return [](Tensor& t, Rng& rng) {
-    uniform(std::log(0.001), std::log(0.1))(t, rng);
-    t = log(expm1(exp(t)));
   };
 }
 
@@ -77,73 +71,18 @@ Tensor GatedDeltaNet::operator()(const Tensor& x, Rng* rng, const Tensor& docume
   return maybe_dropout(output(y, parts[1]), config.dropout, rng);
 }
 
-namespace {
-
-// Rows of several sequences one behind the other: for each, the inputs before its newest place that
-// the convolution sees, those behind it that were kept, and the new ones.
-struct PassRows {
-  std::vector<Tensor> parts;
-  std::vector<DeltaPiece> pieces;
-  std::vector<std::int32_t> fresh;  // the new ones
-
-  void add(const RecurrentRun& run, const Tensor& inputs, std::int64_t before) {
-    const RecurrentStates& states = *run.states;
-    const RecurrentPlace& place = states.newest();
-    const std::int64_t width = inputs.dim(1), begin = end() + before;
-    parts.push_back(place.inputs.defined() ? place.inputs
-                                           : Tensor::zeros({before, width}, inputs.dtype()));
-    if (states.pending().defined()) parts.push_back(states.pending());
-    parts.push_back(slice(inputs, 0, run.row, run.row + run.count));
-    DeltaPiece piece{.begin = begin, .end = begin, .state = place.state, .keep = {}};
-    piece.end += states.length() - place.position + run.count;
-    for (const std::int64_t position : states.places_after(run.count, run.tentative)) {
-      piece.keep.push_back(begin + position - place.position - 1);
-    }
-    for (std::int64_t row = piece.end - run.count; row < piece.end; ++row) {
-      fresh.push_back(static_cast<std::int32_t>(row));
-    }
-    pieces.push_back(std::move(piece));
-  }
-  std::int64_t end() const { return pieces.empty() ? 0 : pieces.back().end; }
-};
-
-// The states behind rows of a pass, and the inputs before and at them that a convolution sees.
-std::vector<RecurrentPlace> places_of(const RecurrentRun& run, const DeltaPiece& piece,
-                                      const Tensor& rows, std::int64_t before) {
-  std::vector<RecurrentPlace> places;
-  const std::int64_t first = run.states->newest().position;
-  for (std::size_t i = 0; i < piece.keep.size(); ++i) {
-    const std::int64_t behind = piece.keep[i] + 1;
-    places.push_back({.position = first + behind - piece.begin,
-                      .state = piece.kept[i],
-                      .inputs = slice(rows, 0, behind - before, behind)});
-  }
-  return places;
-}
-
-}  // namespace
-
 Tensor GatedDeltaNet::operator()(const Tensor& x, CachedLayer caches) const {
   const std::vector<Tensor> parts =
       outputs_of(x, {&in_proj_qkv, &in_proj_z, &in_proj_b, &in_proj_a});
   const std::int64_t B = x.dim(0), T = x.dim(1), mixed = weight.dim(0), H = config.heads;
   const Tensor inputs = reshape(concat({parts[0], parts[2], parts[3]}, 2), {B * T, mixed + 2 * H});
-  const std::vector<RecurrentRun> runs = caches.recurrent_runs(B, T);
-  PassRows pass;
-  for (const RecurrentRun& run : runs) pass.add(run, inputs, config.kernel - 1);
-  const Tensor rows = concat(pass.parts, 0);
-  const std::vector<Tensor> seen =
-      split(reshape(rows, {1, rows.dim(0), rows.dim(1)}), {mixed, H, H}, 2);
+  RecurrentPass pass(caches.recurrent_runs(B, T), inputs, config.kernel - 1);
+  const std::vector<Tensor> seen = split(unsqueeze(pass.rows(), 0), {mixed, H, H}, 2);
   const Mixed m = mix(seen[0], seen[1], seen[2]);
   const auto row = [](const Tensor& t) { return select(t, 0, 0); };
   const Tensor y =
-      gated_delta_rule_pieces(row(m.q), row(m.k), row(m.v), row(m.g), row(m.beta), pass.pieces);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const DeltaPiece& piece = pass.pieces[i];
-    runs[i].states->advance(places_of(runs[i], piece, rows, config.kernel - 1),
-                            slice(rows, 0, piece.begin, piece.end));
-  }
-  return output(gather_rows(y, Tensor::from(pass.fresh, {std::ssize(pass.fresh)})), parts[1]);
+      gated_delta_rule_pieces(row(m.q), row(m.k), row(m.v), row(m.g), row(m.beta), pass.pieces());
+  return output(pass.finish(y), parts[1]);
 }
 
 }  // namespace tapegrad::nn

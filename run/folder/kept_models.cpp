@@ -61,6 +61,10 @@ void keep_model(const fs::path& folder, const std::string& checkpoint, const Nam
                    {{"iteration", std::to_string(iteration)}});
 }
 
+bool keeps_model(const fs::path& folder, const std::string& checkpoint) {
+  return has_entry(folder / file_name(checkpoint));
+}
+
 void drop_kept_models(const fs::path& folder, std::int64_t count, std::int64_t iteration) {
   std::vector<std::int64_t> steps;
   for (const std::string& checkpoint : kept_models(folder)) {
@@ -88,7 +92,7 @@ std::vector<std::string> kept_model_files(const fs::path& folder) {
 }
 
 std::string best_or_last(const fs::path& folder) {
-  return std::string(has_entry(folder / file_name(kBest)) ? kBest : kLast);
+  return std::string(keeps_model(folder, std::string(kBest)) ? kBest : kLast);
 }
 
 fs::path model_file(const fs::path& folder, const std::string& checkpoint) {

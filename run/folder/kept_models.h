@@ -18,6 +18,7 @@ namespace tapegrad::run {
 // Error if a value is not finite: no file is replaced by a broken model.
 void keep_model(const std::filesystem::path& folder, const std::string& checkpoint,
                 const NamedTensors& weights, std::int64_t iteration);
+bool keeps_model(const std::filesystem::path& folder, const std::string& checkpoint);
 // Removes the weights of checkpoints but for the latest `count` that are not of a later iteration.
 void drop_kept_models(const std::filesystem::path& folder, std::int64_t count,
                       std::int64_t iteration);

@@ -270,9 +270,13 @@ void RunFolder::save(const TrainState& state, const KeepRule& keep) const {
   if (layers_) layers_->sync();
   save_checkpoint(path_, state);
   if (keep.checkpoints == 0) return;
-  const std::int64_t iteration = state.progress.iteration;
-  keep_model(path_, std::to_string(iteration), state.sync.agreed(state.params.checkpoint_tensors()),
-             iteration);
+  // Between two meetings of local steps, the weights and their number are those of the last one.
+  const std::int64_t iteration = state.progress.iteration, ahead = state.sync.steps_since_agreed();
+  const std::string number = std::to_string(iteration - ahead);
+  if (ahead == 0 || !keeps_model(path_, number)) {
+    keep_model(path_, number, state.sync.agreed(state.params.checkpoint_tensors()),
+               iteration - ahead);
+  }
   drop_kept_models(path_, keep.checkpoints, iteration);
 }
 

@@ -234,7 +234,15 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
       "delta_key_size needs mixer_pattern with a D");
   refused(
       llama, [](C& c) { c.mixer_pattern = "DA", c.conv_bias = true; },
-      "conv_bias needs mixer_pattern with a C");
+      "conv_bias needs mixer_pattern with a C or an M");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "MA", c.mamba.heads = 4, c.mamba.groups = 3; },
+      "mamba_heads 4 are not divisible by mamba_groups 3");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "DA", c.mamba.state_size = 4; },
+      "mamba_state_size needs mixer_pattern with an M");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "MA", c.mamba.head_size = 0; }, "mamba_head_size");
   refused(
       llama, [](C& c) { c.conv_kernel = 4; }, "conv_kernel needs mixer_pattern");
   refused(

@@ -46,6 +46,7 @@ using DecoderClass = py::class_<DecoderLayer, AnyLayer>;
 TensorClass bind_tensor(py::module_& m);
 void bind_tape(py::module_& m);
 void bind_own_ops(py::module_& m);
+void bind_tokenizer(py::module_& m);
 void bind_train(py::module_& m);
 void bind_training(py::module_& m, py::module_& nn);  // what layers and optimisers have in common
 DecoderClass bind_decoder(py::module_& m);
@@ -56,6 +57,9 @@ void bind_classes(py::module_& m, py::module_& nn);
 void add_members(TensorClass& c, py::module_& m);
 void add_members(DecoderClass& c);
 void bind_ops(py::module_& m);
+
+// Text of bytes that may begin or end in the middle of a character: U+FFFD stands for such bytes.
+py::object text_of_bytes(const std::string& bytes);
 
 // Options by their table: what a described struct has, and what keyword arguments give it. Error,
 // naming the option, for one that is not in the table or breaks its rule.

@@ -23,7 +23,7 @@ const words = {
     matrixName: (l, h) => `Attention of block ${l}, head ${h}: rows look at columns. ` +
       "The line below tells the chosen row in words.",
     looks: (token, where) => `${token} looks at ${where}.`,
-    convolutions: (blocks) => `A convolution or a gated delta net in place of attention: block ${blocks}.`,
+    convolutions: (blocks) => `A convolution, a gated delta net or a Mamba-2 in place of attention: block ${blocks}.`,
     lens: "What would it say after each block?",
     lensHint: "The model's last layer, applied to the state after each block (the logit lens): " +
       "the likeliest next token, and its probability in percent. A frame marks the token that does follow.",

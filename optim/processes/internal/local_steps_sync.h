@@ -31,6 +31,7 @@ class LocalStepsSync : public GradientSync {
   std::int64_t steps() const override { return state_.steps(); }
   const ParameterGroups& groups() const override { return groups_; }
   NamedTensors agreed(NamedTensors tensors) const override;
+  std::int64_t steps_since_agreed() const override { return made_; }
   void restart() override;
   void save(const std::string& path, Metadata metadata) const override;
   void load(const TensorSource& file) override;

@@ -109,9 +109,9 @@ TEST_CASE(
       "run::read_chat", "run::settings_with_template", "run::estimate_preferences",
       "run::loss_of_pairs", "run::margins_of", "run::pair_rows", "run::preference_loss",
       "run::check_teacher", "run::teacher_params", "nn::distillation_loss", "kl_div",
-      "run::JsonMasks::", "nn::Transformer", "nn::translate", "nn::Experts::",
-      "nn::GatedDeltaNet::", "nn::ShortConv::", "nn::RouterLosses::", "clamped_swiglu",
-      "grouped_linear",
+      "run::JsonMasks::", "nn::Transformer", "nn::translate",
+      "nn::Experts::", "nn::GatedDeltaNet::", "nn::Mamba2::", "nn::RecurrentPass::",
+      "nn::ShortConv::", "nn::RouterLosses::", "clamped_swiglu", "grouped_linear",
       // Several processes, --plan, --eval-only, --interactive, --watch.
       "detail::mpi_carrier", "optim::make_local_steps",
       "bench::", "sampling::Evaluated::", "sampling::evaluate_",

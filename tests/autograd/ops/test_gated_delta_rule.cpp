@@ -1,5 +1,9 @@
-#include "tapegrad/autograd/gated_delta_states.h"
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+
 #include "tapegrad/autograd/ops/recurrent_ops.h"
+#include "tapegrad/autograd/state_pieces.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/autograd/ops/compare_fused.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -42,7 +46,7 @@ std::vector<Tensor> as_rows(Inputs in) {
   for (const Tensor& x : in) rows.push_back(select(x, 0, 0));
   return rows;
 }
-Tensor pieces_of(Inputs rows, std::span<DeltaPiece> pieces) {
+Tensor pieces_of(Inputs rows, std::span<StatePiece> pieces) {
   return gated_delta_rule_pieces(rows[0], rows[1], rows[2], rows[3], rows[4], pieces);
 }
 
@@ -142,6 +146,47 @@ TEST_CASE("states that forget all, and strong decays, give no NaN", "[gated_delt
   CHECK(difference(rule(in), steps(in), 1e-4, 1e-5) == "");
 }
 
+TEST_CASE("gates of any size, which may forget all, are those of steps", "[gated_delta_rule]") {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const auto gate = GENERATE(-infinity, -1e30, -1e4, -90.0);
+  INFO(gate);
+  Rng rng(6);
+  const std::int64_t T = 150;
+  const std::vector<Tensor> in = inputs_of(rng, {.T = T, .A = 4, .heads = 2, .C = 3});
+  const auto with_gates = [&](std::initializer_list<std::int64_t> places) {
+    std::vector<Tensor> some = in;
+    some[3] = in[3].clone();
+    for (const std::int64_t t : places) some[3].mutable_data<double>()[t * 2] = gate;
+    return some;
+  };
+  // First and last of a chunk, in its midst, next to each other; the other head has none.
+  for (const auto& places : {with_gates({0}), with_gates({63}), with_gates({64}), with_gates({20}),
+                             with_gates({30, 31, 45, 127, 128, 149})}) {
+    compare([](Inputs x) { return rule(x); }, [](Inputs x) { return steps(x); }, places);
+  }
+  std::vector<Tensor> all = in;
+  all[3] = Tensor::full(in[3].shape(), gate, DType::f64);
+  compare([](Inputs x) { return rule(x); }, [](Inputs x) { return steps(x); }, all);
+  // Nothing passes a gate that is shut, so that its gradient is 0 and not the rest of a difference.
+  const Tensor gradient = values_and_gradients(with_gates({30, 100}))[3];
+  if (gate < -1000) {
+    CHECK(gradient.data<double>()[30 * 2] == 0);
+    CHECK(gradient.data<double>()[100 * 2] == 0);
+  }
+}
+
+TEST_CASE("a score with a later position is no part of a sum, although it overflows",
+          "[gated_delta_rule]") {
+  Rng rng(7);
+  std::vector<Tensor> in = inputs_of(rng, {.T = 31, .A = 4, .C = 3}, DType::f32);
+  in[0].mutable_data<float>()[20 * 4] = 1e20F;
+  const Tensor before = rule(in);
+  in[1].mutable_data<float>()[30 * 4] = 1e20F;
+  const Tensor after = rule(in);
+  CHECK(same_bits(slice(after, 1, 0, 30), slice(before, 1, 0, 30)));
+  for (const double x : list(after)) CHECK(std::isfinite(x));
+}
+
 TEST_CASE("the gated delta rule goes on from a state, however its rows are cut",
           "[gated_delta_rule]") {
   Rng rng(5);
@@ -149,14 +194,14 @@ TEST_CASE("the gated delta rule goes on from a state, however its rows are cut",
   const std::vector<Tensor> in =
       inputs_of(rng, {.T = T, .key_heads = 2, .A = 8, .heads = 4, .C = 20}, DType::f32);
   const std::vector<Tensor> rows = as_rows(in);
-  std::vector<DeltaPiece> whole = {{.begin = 0, .end = T, .keep = {6, 7, T - 1}}};
+  std::vector<StatePiece> whole = {{.begin = 0, .end = T, .keep = {6, 7, T - 1}}};
   const Tensor expected = pieces_of(rows, whole);
   CHECK(difference(expected, select(steps(in), 0, 0), 1e-4, 1e-5) == "");
   // Three pieces of one sequence at once, in the midst of rows that are of no piece.
-  std::vector<DeltaPiece> cut = {{.begin = 20, .end = T, .keep = {T - 1}},
+  std::vector<StatePiece> cut = {{.begin = 20, .end = T, .keep = {T - 1}},
                                  {.begin = 0, .end = 7, .keep = {6}},
                                  {.begin = 7, .end = 8, .keep = {7}}};
-  std::vector<DeltaPiece> between = {{.begin = 8, .end = 20, .keep = {19}}};
+  std::vector<StatePiece> between = {{.begin = 8, .end = 20, .keep = {19}}};
   between[0].state = whole[0].kept[1];
   pieces_of(rows, between);
   cut[0].state = between[0].kept[0];
@@ -187,10 +232,15 @@ TEST_CASE("the gated delta rule's arguments must fit", "[gated_delta_rule]") {
   CHECK_THROWS_WITH(gated_delta_rule(k, k, v, g, g, Tensor::zeros({1, 3}, DType::i32)),
                     ContainsSubstring("document_starts must be i32"));
   const std::vector<Tensor> rows = as_rows(std::vector<Tensor>{k, k, v, g, g});
-  std::vector<DeltaPiece> pieces = {{.begin = 2, .end = 4, .keep = {}}};
+  std::vector<StatePiece> pieces = {{.begin = 2, .end = 4, .keep = {}}};
   CHECK_THROWS_WITH(pieces_of(rows, pieces), ContainsSubstring("there are no rows 2 to 4 of 3"));
   pieces[0] = {.begin = 0, .end = 1, .state = Tensor::ones({4, 6, 5}), .keep = {}};
   CHECK_THROWS_WITH(pieces_of(rows, pieces), ContainsSubstring("must be (4, 5, 6)"));
+  for (const std::vector<std::int64_t>& keep :
+       std::vector<std::vector<std::int64_t>>{{0}, {3}, {1, 1}, {2, 1}}) {
+    pieces[0] = {.begin = 1, .end = 3, .keep = keep};
+    CHECK_THROWS_WITH(pieces_of(rows, pieces), ContainsSubstring("must ascend from 1 to 2, and"));
+  }
   CHECK_THROWS_WITH(pieces_of(std::vector<Tensor>{k, k, v, g, g}, pieces),
                     ContainsSubstring("do not fit"));
 }

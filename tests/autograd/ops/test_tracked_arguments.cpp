@@ -78,6 +78,7 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"nn/layers/block.h", {"cached_mixer", "entry", "sublayers", "attention_weights"}},
     {"nn/layers/short_conv.h", {"gated"}},
     {"nn/layers/gated_delta_net.h", {"mix", "output"}},
+    {"nn/layers/mamba2.h", {"mix", "output", "with_skip"}},
     {"nn/layers/experts.h", {"routes_of", "of_experts", "with"}},
     {"nn/layers/torch_attention.h", {"weights", "part", "scores_of"}},
     {"nn/lora/row_adapters.h", {"with_chosen"}},

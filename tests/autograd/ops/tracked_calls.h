@@ -10,13 +10,13 @@
 
 #include "tapegrad/autograd/cached_attention.h"
 #include "tapegrad/autograd/derivatives.h"
-#include "tapegrad/autograd/gated_delta_states.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/autograd/ops/expert_ops.h"
 #include "tapegrad/autograd/ops/head_ops.h"
 #include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/autograd/ops/recurrent_ops.h"
 #include "tapegrad/autograd/quantized/quantized_matrix.h"
+#include "tapegrad/autograd/state_pieces.h"
 #include "tapegrad/tests/autograd/support.h"
 
 namespace tapegrad::testing {
@@ -217,6 +217,8 @@ inline void add_of_sequences(Calls& calls) {
   const auto packed = [](const StoredTensor& from) { return QuantizedMatrix(from, stored_type("f32")).dequantized(); };
   const std::vector<std::string> delta_names = {"q", "k", "v", "g", "beta"};
   const std::vector<Shape> delta_shapes = {{1, 2, 1, 3}, {1, 2, 1, 3}, {1, 2, 1, 2}, {1, 2, 1}, {1, 2, 1}};
+  const std::vector<std::string> scan_names = {"x", "dt", "A", "B", "C"};
+  const std::vector<Shape> scan_shapes = {{1, 2, 1, 2}, {1, 2, 1}, {1}, {1, 2, 1, 3}, {1, 2, 1, 3}};
   const Calls lines = {
       {"attention", {"qkv"}, {{1, 3, 12}}, [](In x) { return attention(x[0], 2); }},
       {"attention", {"q", "k", "v", "ScoreOptions.attn_mask"}, {sequence, sequence, sequence, {3, 3}},
@@ -238,6 +240,12 @@ inline void add_of_sequences(Calls& calls) {
        [](In x) { return gated_delta_rule_steps(x[0], x[1], x[2], x[3], x[4]); }},
       {"gated_delta_rule_pieces", delta_names, {{2, 1, 3}, {2, 1, 3}, {2, 1, 2}, {2, 1}, {2, 1}},
        [](In x) { return gated_delta_rule_pieces(x[0], x[1], x[2], x[3], x[4], {}); }, delta_names},
+      {"state_space_scan", scan_names, scan_shapes,
+       [](In x) { return state_space_scan(x[0], x[1], x[2], x[3], x[4]); }},
+      {"state_space_scan_steps", scan_names, scan_shapes,
+       [](In x) { return state_space_scan_steps(x[0], x[1], x[2], x[3], x[4]); }},
+      {"state_space_scan_pieces", scan_names, {{2, 1, 2}, {2, 1}, {1}, {2, 1, 3}, {2, 1, 3}},
+       [](In x) { return state_space_scan_pieces(x[0], x[1], x[2], x[3], x[4], {}); }, scan_names},
       {"lstm", {"x", "h0", "c0", "weight_hh", "bias_hh"}, {{3, 1, 16}, state, state, {16, 4}, {16}},
        [](In x) { return lstm(x[0], x[1], x[2], x[3], x[4]).y; }},
       {"gru", {"x", "h0", "weight_hh", "bias_hh"}, {{3, 1, 12}, state, {12, 4}, {12}},

@@ -1,4 +1,5 @@
-// Gated delta nets in place of attention: the layer, and models that have some.
+// Gated delta nets in place of attention: the layer, and models that have some. Tests of what
+// generation does with states are also of Mamba-2, which has its own file beside this one.
 
 #include "tapegrad/autograd/ops/recurrent_ops.h"
 #include "tapegrad/nn/generation/generation.h"
@@ -22,8 +23,13 @@ nn::DecoderConfig config_of(const std::string& mixers) {
   config.block_size = 900;  // more than three places
   config.n_embd = 64;
   config.mixer_pattern = mixers;
-  config.delta_heads = 4, config.delta_key_heads = 2;
-  config.delta_key_size = 12, config.delta_value_size = 20;
+  if (mixers.find('D') != std::string::npos) {
+    config.delta_heads = 4, config.delta_key_heads = 2;
+    config.delta_key_size = 12, config.delta_value_size = 20;
+  }
+  if (mixers.find('M') != std::string::npos) {
+    config.mamba = {.heads = 4, .head_size = 20, .state_size = 12, .groups = 2};
+  }
   return config;
 }
 
@@ -171,10 +177,10 @@ TEST_CASE("of a pass over rows of one sequence, any may be taken back", "[gated_
   CHECK(second.length() == 6);
 }
 
-TEST_CASE("texts of a model with gated delta nets become what they become alone",
-          "[gated_delta_net]") {
+TEST_CASE("texts of a model with recurrent layers become what they become alone",
+          "[gated_delta_net][mamba2]") {
   const bool quantized = GENERATE(false, true);
-  const Model model(config_of("DDA"), DType::f32, quantized);
+  const Model model(config_of(GENERATE("DDA", "MMA")), DType::f32, quantized);
   const Threads threads(GENERATE(1, 3));
   Generation together(*model.gpt, {.max_sequences = 8});
   std::map<Generation::Id, Text> texts;
@@ -193,8 +199,8 @@ TEST_CASE("texts of a model with gated delta nets become what they become alone"
   }
 }
 
-TEST_CASE("gated delta nets share beginnings up to a place", "[gated_delta_net]") {
-  const Model model(config_of("DA"), DType::f32, true);
+TEST_CASE("recurrent layers share beginnings up to a place", "[gated_delta_net][mamba2]") {
+  const Model model(config_of(GENERATE("DA", "MA")), DType::f32, true);
   const Tokens a = prompt_of(3, 600, 550), b = prompt_of(4, 580, 550), c = prompt_of(5, 90, 80);
   Generation generation(*model.gpt);
   const auto first = generation.add(a, kOptions, Rng(1));
@@ -215,8 +221,9 @@ TEST_CASE("gated delta nets share beginnings up to a place", "[gated_delta_net]"
   CHECK(generation.used_positions() > 0);
 }
 
-TEST_CASE("caches of gated delta nets alone are counted, and forgotten", "[gated_delta_net]") {
-  const Model model(config_of("D"), DType::f32, true);
+TEST_CASE("caches of recurrent layers alone are counted, and forgotten",
+          "[gated_delta_net][mamba2]") {
+  const Model model(config_of(GENERATE("D", "M")), DType::f32, true);
   Generation generation(*model.gpt, {.max_sequences = 2, .max_positions = 700});
   for (std::int32_t i = 0; i < 4; ++i) {
     const auto id = generation.add(prompt_of(i + 3, 300), kOptions, Rng(1));
@@ -228,8 +235,8 @@ TEST_CASE("caches of gated delta nets alone are counted, and forgotten", "[gated
   CHECK(generation.kept_positions() == 2 * 256);
 }
 
-TEST_CASE("nothing can be dropped of a state", "[gated_delta_net]") {
-  const Model model(config_of("DA"));
+TEST_CASE("nothing can be dropped of a state", "[gated_delta_net][mamba2]") {
+  const Model model(config_of(GENERATE("DA", "MA")));
   CHECK_FALSE(model.gpt->can_move());
   nn::KVCache cache;
   model.gpt->last_logits(Tensor::zeros({1, 8}, DType::i32), cache);

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/tests/apps/on_processes.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
@@ -34,8 +35,9 @@ int saved_step(const std::filesystem::path& run) {
 }
 
 // The bytes of a run's weights, without the header, which has the step.
-std::string weights_in(const std::filesystem::path& run) {
-  const std::string file = TempFolder::get(run / "model.safetensors");
+std::string weights_in(const std::filesystem::path& run,
+                       const std::string& name = "model.safetensors") {
+  const std::string file = TempFolder::get(run / name);
   std::uint64_t header = 0;
   std::memcpy(&header, file.data(), sizeof(header));
   return file.substr(sizeof(header) + header);
@@ -133,6 +135,25 @@ TEST_CASE("a run with local steps evaluates and ends where processes meet", "[lo
   for (const char* line : {"step 0:", "step 8:", "step 12:"})
     CHECK_THAT(r.out, ContainsSubstring(line));
   CHECK_THAT(r.out, !ContainsSubstring("step 4:"));
+}
+
+TEST_CASE("models that are kept between two meetings have the number of the last one",
+          "[local_runs]") {
+  const Local local;
+  const Args keep = {"--local-steps", "4", "--checkpoint-interval", "3", "--keep", "3"};
+  const auto run = local.folder / "run";
+  check_ended_well(train(local.args("run", 12, keep)));  // saves at 0, 3, 6, 9 and 12
+  const Args short_run = {"--local-steps", "4"};
+  for (const int step : {4, 8, 12}) {
+    INFO(step);
+    const std::string at = std::to_string(step), name = "model-" + at + ".safetensors";
+    check_ended_well(train(local.args(at, step, short_run)));
+    CHECK(weights_in(run, name) == weights_in(local.folder / at));
+    CHECK(tapegrad::load_safetensors((run / name).string()).metadata.at("iteration") == at);
+  }
+  for (const char* step : {"0", "3", "6", "9"}) {
+    CHECK_FALSE(std::filesystem::exists(run / (std::string("model-") + step + ".safetensors")));
+  }
 }
 
 TEST_CASE("a run with local steps goes back to its best model", "[local_runs]") {

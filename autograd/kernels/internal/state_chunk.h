@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
@@ -14,7 +15,7 @@ namespace tapegrad {
 
 // The numbers of one head in a tensor: those of position t begin at data + t·stride.
 template <class T>
-struct DeltaRows {
+struct StateRows {
   T* data;
   std::int64_t stride;
   T* at(std::int64_t t) const { return data + t * stride; }
@@ -26,30 +27,31 @@ struct DeltaRows {
 //   D_ij = exp(G_i − G_j) for j ≤ i,  L_ij = β_i·(K·Kᵀ)_ij·D_ij for j < i,  P = (Q·Kᵀ)∘D,
 //   (I + L)·U = β∘(V − exp(G)∘(K·S)),
 //   O = scale·(exp(G)∘(Q·S) + P·U),  S' = exp(G_n)·S + (exp(G_n − G)∘K)ᵀ·U.
-// K has A channels, V has C.
+// K has A channels, V has C. Of a state that does not correct itself, U is β∘V, and the rest is the
+// same (Dao & Gu, "Transformers are SSMs", 2024, section 6).
 template <class T>
-class DeltaChunk {
+class StateChunk {
  public:
   static constexpr std::int64_t kPositions = 64;  // at most
 
   struct Inputs {
-    DeltaRows<const T> q, k, v, g, beta;
+    StateRows<const T> q, k, v, g, beta;
   };
   // q and k get theirs added, since heads of values may share one of keys; the others are set.
   struct Gradients {
-    DeltaRows<T> q, k, v, g, beta;
+    StateRows<T> q, k, v, g, beta;
   };
 
-  DeltaChunk(std::int64_t key_size, std::int64_t value_size, T scale);
+  StateChunk(std::int64_t key_size, std::int64_t value_size, T scale, bool corrects);
 
   // Sets the outputs of positions [begin, begin + n). `state` (A, C) is that before them, and
   // becomes that after them.
   void forward(const Inputs& in, std::int64_t begin, std::int64_t n, T* state,
-               const DeltaRows<T>& out);
+               const StateRows<T>& out);
   // The gradients of these positions, where `state` is that before them. `dstate` is the gradient
   // of the state after them, and becomes that of the state before them.
   void backward(const Inputs& in, std::int64_t begin, std::int64_t n, const T* state,
-                const DeltaRows<const T>& dout, T* dstate, const Gradients& to);
+                const StateRows<const T>& dout, T* dstate, const Gradients& to);
 
  private:
   struct Matrix {
@@ -58,14 +60,18 @@ class DeltaChunk {
     bool transposed = false;
     Matrix t() const { return {data, ld, !transposed}; }
   };
-  Matrix rows(const DeltaRows<const T>& x) const { return {x.at(begin_), x.stride}; }
+  Matrix rows(const StateRows<const T>& x) const { return {x.at(begin_), x.stride}; }
   // C = alpha·A·B + beta·C.
   static void product(const Matrix& a, const Matrix& b, std::int64_t m, std::int64_t n,
                       std::int64_t k, T* c, std::int64_t ldc, T beta = 0, T alpha = 1) {
     gemm(Gemm<T>{a.transposed, b.transposed, m, n, k, a.data, a.ld, b.data, b.ld, c, ldc, alpha,
                  beta});
   }
-  static T dot(const T* a, const T* b, std::int64_t n);
+  template <class Term>
+  static T sum_of(std::int64_t n, const Term& term);
+  static T dot(const T* a, const T* b, std::int64_t n) {
+    return sum_of(n, [=](std::int64_t i) { return a[i] * b[i]; });
+  }
   static void add_scaled(T factor, const T* __restrict x, std::int64_t n, T* __restrict y) {
     for (std::int64_t i = 0; i < n; ++i) y[i] += factor * x[i];
   }
@@ -75,35 +81,46 @@ class DeltaChunk {
   void scale_rows(const T* factors, T* x, std::int64_t n) const {
     for (std::int64_t i = 0; i < n_; ++i) scale(factors[i], x + i * n, n);
   }
-  // To m (n, n) in place of m: m∘D.
+  // To m (n, n) in place of m: m∘D, with zeros above the diagonal, whatever m has there.
   void decay(T* m) const {
-    for (std::int64_t i = 0; i < n_ * n_; ++i) m[i] *= decay_[i];
+    for (std::int64_t i = 0; i < n_; ++i) {
+      T* const row = m + i * n_;
+      for (std::int64_t j = 0; j <= i; ++j) row[j] *= decay_[i * n_ + j];
+      std::fill(row + i + 1, row + n_, T(0));
+    }
   }
   void prepare(const Inputs& in, std::int64_t begin, std::int64_t n, const T* state);
-  void find_decays(const DeltaRows<const T>& g);
+  void find_decays(const StateRows<const T>& g);
+  void find_values(const Inputs& in, const T* state);
   void solve();
   void solve_transposed();
   void outputs_back(const Inputs& in, const T* state, const T* dstate, const Gradients& to);
   void state_back(const Inputs& in, const T* state, T* dstate, const Gradients& to);
+  void values_back(const Inputs& in, const Gradients& to);
   void right_side_back(const Inputs& in, const Gradients& to);
   void lower_back(const Inputs& in, const Gradients& to);
+  void decays_back(const StateRows<T>& dg) const;
 
   std::int64_t A_, C_;
   T scale_;
+  bool corrects_;
   std::int64_t begin_ = 0, n_ = 0;
   Scratch memory_;
-  T *fall_, *rest_, *dsums_;        // (n): exp(G), exp(G_n − G), and the gradient of G
-  T *decay_, *overlap_, *lower_;    // (n, n): D, K·Kᵀ, L
+  T* fall_;                         // (n): exp(G)
+  const T* rest_ = nullptr;         // (n): exp(G_n − G), the last row of D
+  T *dfall_, *drest_, dlast_ = 0;   // the gradients of the exponents of fall_, rest_ and exp(G_n)
+  T *decay_, *overlap_, *lower_;    // (n, n): D and K·Kᵀ up to the diagonal, L below it
   T *scores_, *dscores_, *dlower_;  // (n, n): P, and the gradients of P and L
   T *read_, *u_, *du_, *dout_;      // (n, C): K·S, U; the gradients of U, and O/scale
   T* keys_;                         // (n, A)
 };
 
 template <class T>
-DeltaChunk<T>::DeltaChunk(std::int64_t key_size, std::int64_t value_size, T scale)
+StateChunk<T>::StateChunk(std::int64_t key_size, std::int64_t value_size, T scale, bool corrects)
     : A_(key_size),
       C_(value_size),
       scale_(scale),
+      corrects_(corrects),
       memory_(
           static_cast<std::size_t>(kPositions * (3 + 6 * kPositions + 4 * value_size + key_size)) *
           sizeof(T)) {
@@ -111,41 +128,48 @@ DeltaChunk<T>::DeltaChunk(std::int64_t key_size, std::int64_t value_size, T scal
   const auto take = [&](std::int64_t width, std::initializer_list<T**> parts) {
     for (T** part : parts) *part = std::exchange(at, at + kPositions * width);
   };
-  take(1, {&fall_, &rest_, &dsums_});
+  take(1, {&fall_, &dfall_, &drest_});
   take(kPositions, {&decay_, &overlap_, &lower_, &scores_, &dscores_, &dlower_});
   take(C_, {&read_, &u_, &du_, &dout_});
   take(A_, {&keys_});
 }
 
 template <class T>
-T DeltaChunk<T>::dot(const T* a, const T* b, std::int64_t n) {
+template <class Term>
+T StateChunk<T>::sum_of(std::int64_t n, const Term& term) {
   constexpr std::int64_t kLanes = 16;  // sums of their own, so that the loop becomes vector code
   T lanes[kLanes] = {}, sum = 0;
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (std::int64_t j = 0; j < kLanes; ++j) lanes[j] += a[i + j] * b[i + j];
+    for (std::int64_t j = 0; j < kLanes; ++j) lanes[j] += term(i + j);
   }
   for (const T lane : lanes) sum += lane;
-  for (; i < n; ++i) sum += a[i] * b[i];
+  for (; i < n; ++i) sum += term(i);
   return sum;
 }
 
-// No exponent is positive where no g is, so that nothing overflows.
+// By products of exp(g), since a difference of two sums would lose what their rounding loses, and
+// would be no number where both are infinite.
 template <class T>
-void DeltaChunk<T>::find_decays(const DeltaRows<const T>& g) {
-  T sums[kPositions], sum = 0;
-  for (std::int64_t i = 0; i < n_; ++i) sums[i] = sum += *g.at(begin_ + i);
-  for (std::int64_t i = 0; i < n_; ++i) fall_[i] = fast_exp(sums[i]);
-  for (std::int64_t i = 0; i < n_; ++i) rest_[i] = fast_exp(sum - sums[i]);
+void StateChunk<T>::find_decays(const StateRows<const T>& g) {
+  constexpr T kLeast = std::numeric_limits<T>::min();  // what is below it is slow to compute with
+  T fall = 1;
   for (std::int64_t i = 0; i < n_; ++i) {
+    const T step = fast_exp(*g.at(begin_ + i));
     T* const row = decay_ + i * n_;
-    for (std::int64_t j = 0; j <= i; ++j) row[j] = fast_exp(sums[i] - sums[j]);
-    std::fill(row + i + 1, row + n_, T(0));
+    for (std::int64_t j = 0; j < i; ++j) {
+      const T decay = row[j - n_] * step;
+      row[j] = decay < kLeast ? T(0) : decay;
+    }
+    row[i] = 1;
+    fall *= step;
+    fall_[i] = fall = fall < kLeast ? T(0) : fall;
   }
+  rest_ = decay_ + (n_ - 1) * n_;
 }
 
 template <class T>
-void DeltaChunk<T>::solve() {
+void StateChunk<T>::solve() {
   for (std::int64_t i = 1; i < n_; ++i) {
     for (std::int64_t j = 0; j < i; ++j)
       add_scaled(-lower_[i * n_ + j], u_ + j * C_, C_, u_ + i * C_);
@@ -153,7 +177,7 @@ void DeltaChunk<T>::solve() {
 }
 
 template <class T>
-void DeltaChunk<T>::solve_transposed() {
+void StateChunk<T>::solve_transposed() {
   for (std::int64_t i = n_; i-- > 1;) {
     for (std::int64_t j = 0; j < i; ++j) {
       add_scaled(-lower_[i * n_ + j], du_ + i * C_, C_, du_ + j * C_);
@@ -163,14 +187,28 @@ void DeltaChunk<T>::solve_transposed() {
 
 // All up to U and P.
 template <class T>
-void DeltaChunk<T>::prepare(const Inputs& in, std::int64_t begin, std::int64_t n, const T* state) {
+void StateChunk<T>::prepare(const Inputs& in, std::int64_t begin, std::int64_t n, const T* state) {
   begin_ = begin, n_ = n;
   find_decays(in.g);
+  product(rows(in.q), rows(in.k).t(), n_, n_, A_, scores_, n_);
+  decay(scores_);
+  if (corrects_) {
+    find_values(in, state);
+  } else {
+    for (std::int64_t i = 0; i < n_; ++i) {
+      const T beta = *in.beta.at(begin_ + i);
+      const T* const v = in.v.at(begin_ + i);
+      for (std::int64_t c = 0; c < C_; ++c) u_[i * C_ + c] = beta * v[c];
+    }
+  }
+}
+
+// U of a state that corrects itself.
+template <class T>
+void StateChunk<T>::find_values(const Inputs& in, const T* state) {
   const Matrix k = rows(in.k);
   product(k, k.t(), n_, n_, A_, overlap_, n_);
-  product(rows(in.q), k.t(), n_, n_, A_, scores_, n_);
   product(k, {state, C_}, n_, C_, A_, read_, C_);
-  decay(scores_);
   for (std::int64_t i = 0; i < n_; ++i) {
     const T beta = *in.beta.at(begin_ + i), fall = fall_[i];
     const T *const v = in.v.at(begin_ + i), *const read = read_ + i * C_;
@@ -184,8 +222,8 @@ void DeltaChunk<T>::prepare(const Inputs& in, std::int64_t begin, std::int64_t n
 }
 
 template <class T>
-void DeltaChunk<T>::forward(const Inputs& in, std::int64_t begin, std::int64_t n, T* state,
-                            const DeltaRows<T>& out) {
+void StateChunk<T>::forward(const Inputs& in, std::int64_t begin, std::int64_t n, T* state,
+                            const StateRows<T>& out) {
   prepare(in, begin, n, state);
   T* const to = out.at(begin_);
   product(rows(in.q), {state, C_}, n_, C_, A_, to, out.stride, 0, scale_);
@@ -197,35 +235,47 @@ void DeltaChunk<T>::forward(const Inputs& in, std::int64_t begin, std::int64_t n
 }
 
 template <class T>
-void DeltaChunk<T>::backward(const Inputs& in, std::int64_t begin, std::int64_t n, const T* state,
-                             const DeltaRows<const T>& dout, T* dstate, const Gradients& to) {
+void StateChunk<T>::backward(const Inputs& in, std::int64_t begin, std::int64_t n, const T* state,
+                             const StateRows<const T>& dout, T* dstate, const Gradients& to) {
   prepare(in, begin, n, state);
-  std::fill_n(dsums_, n_, T(0));
   for (std::int64_t i = 0; i < n_; ++i) {
     const T* const from = dout.at(begin_ + i);
     for (std::int64_t c = 0; c < C_; ++c) dout_[i * C_ + c] = scale_ * from[c];
   }
   outputs_back(in, state, dstate, to);
-  solve_transposed();  // du_ is the gradient of the right side from here on
-  product({du_, C_}, Matrix{u_, C_}.t(), n_, n_, C_, dlower_, n_, 0, -1);
+  if (corrects_) {
+    solve_transposed();  // du_ is the gradient of the right side from here on
+    product({du_, C_}, Matrix{u_, C_}.t(), n_, n_, C_, dlower_, n_, 0, -1);
+  }
   state_back(in, state, dstate, to);
-  T sum = 0;  // a g is in the sums of all later positions
-  for (std::int64_t i = n_; i-- > 0;) *to.g.at(begin_ + i) = sum += dsums_[i];
+  decays_back(to.g);
 }
 
-// From O and S' to P, U, Q, the S of O, and the K of S'.
+// g_t is in the exponents of what passes from before t to t or later: D_ij for j < t ≤ i, exp(G_i)
+// for t ≤ i, exp(G_n − G_j) for j < t, and exp(G_n). Their gradients are added up, and none is
+// subtracted again, so that a g that lets nothing pass has the gradient 0.
 template <class T>
-void DeltaChunk<T>::outputs_back(const Inputs& in, const T* state, const T* dstate,
+void StateChunk<T>::decays_back(const StateRows<T>& dg) const {
+  T columns[kPositions], state = dlast_;
+  std::copy_n(drest_, n_, columns);
+  for (std::int64_t t = n_; t-- > 0;) {
+    state += dfall_[t];
+    add_scaled(1, scores_ + t * n_, t, columns);
+    *dg.at(begin_ + t) = state + sum_of(t, [&](std::int64_t j) { return columns[j]; });
+  }
+}
+
+// From O and S' to P, U, Q, the S of O, and the K of S'. Leaves the gradients of D's exponents, as
+// far as they come from P, in scores_.
+template <class T>
+void StateChunk<T>::outputs_back(const Inputs& in, const T* state, const T* dstate,
                                  const Gradients& to) {
   product(rows(in.k), {dstate, C_}, n_, C_, A_, du_, C_);
   scale_rows(rest_, du_, C_);
   product(Matrix{scores_, n_}.t(), {dout_, C_}, n_, C_, n_, du_, C_, 1);
   product({dout_, C_}, Matrix{u_, C_}.t(), n_, n_, C_, dscores_, n_);
   for (std::int64_t i = 0; i < n_; ++i) {
-    for (std::int64_t j = 0; j < i; ++j) {
-      const T change = dscores_[i * n_ + j] * scores_[i * n_ + j];
-      dsums_[i] += change, dsums_[j] -= change;
-    }
+    for (std::int64_t j = 0; j < i; ++j) scores_[i * n_ + j] *= dscores_[i * n_ + j];
   }
   decay(dscores_);
   T *const dq = to.q.at(begin_), *const dk = to.k.at(begin_);
@@ -234,39 +284,52 @@ void DeltaChunk<T>::outputs_back(const Inputs& in, const T* state, const T* dsta
   product({dout_, C_}, Matrix{state, C_}.t(), n_, A_, C_, keys_, A_);
   for (std::int64_t i = 0; i < n_; ++i) {
     add_scaled(fall_[i], keys_ + i * A_, A_, to.q.at(begin_ + i));
-    dsums_[i] += fall_[i] * dot(keys_ + i * A_, in.q.at(begin_ + i), A_);
+    dfall_[i] = fall_[i] * dot(keys_ + i * A_, in.q.at(begin_ + i), A_);
   }
   product({u_, C_}, Matrix{dstate, C_}.t(), n_, A_, C_, keys_, A_);
   for (std::int64_t i = 0; i < n_; ++i) {
     add_scaled(rest_[i], keys_ + i * A_, A_, to.k.at(begin_ + i));
-    const T change = rest_[i] * dot(keys_ + i * A_, in.k.at(begin_ + i), A_);
-    dsums_[i] -= change, dsums_[n_ - 1] += change;
+    drest_[i] = rest_[i] * dot(keys_ + i * A_, in.k.at(begin_ + i), A_);
   }
-  dsums_[n_ - 1] += fall_[n_ - 1] * dot(dstate, state, A_ * C_);
+  dlast_ = fall_[n_ - 1] * dot(dstate, state, A_ * C_);
 }
 
-// From the right side and L to V, β, K and S.
+// From U, or from the right side and L, to V, β, K and S.
 template <class T>
-void DeltaChunk<T>::state_back(const Inputs& in, const T* state, T* dstate, const Gradients& to) {
-  right_side_back(in, to);
-  lower_back(in, to);
-  product({du_, C_}, Matrix{state, C_}.t(), n_, A_, C_, to.k.at(begin_), to.k.stride, 1, -1);
+void StateChunk<T>::state_back(const Inputs& in, const T* state, T* dstate, const Gradients& to) {
   scale(fall_[n_ - 1], dstate, A_ * C_);
   scale_rows(fall_, dout_, C_);
   product(rows(in.q).t(), {dout_, C_}, A_, C_, n_, dstate, C_, 1);
+  if (!corrects_) {
+    values_back(in, to);
+    return;
+  }
+  right_side_back(in, to);
+  lower_back(in, to);
+  product({du_, C_}, Matrix{state, C_}.t(), n_, A_, C_, to.k.at(begin_), to.k.stride, 1, -1);
   product(rows(in.k).t(), {du_, C_}, A_, C_, n_, dstate, C_, 1, -1);
+}
+
+template <class T>
+void StateChunk<T>::values_back(const Inputs& in, const Gradients& to) {
+  for (std::int64_t i = 0; i < n_; ++i) {
+    const T beta = *in.beta.at(begin_ + i), *const du = du_ + i * C_;
+    T* const dv = to.v.at(begin_ + i);
+    *to.beta.at(begin_ + i) = dot(du, in.v.at(begin_ + i), C_);
+    for (std::int64_t c = 0; c < C_; ++c) dv[c] = beta * du[c];
+  }
 }
 
 // Leaves in du_ the gradient of K·S, with its sign turned.
 template <class T>
-void DeltaChunk<T>::right_side_back(const Inputs& in, const Gradients& to) {
+void StateChunk<T>::right_side_back(const Inputs& in, const Gradients& to) {
   for (std::int64_t i = 0; i < n_; ++i) {
     const T beta = *in.beta.at(begin_ + i);
     const T *const v = in.v.at(begin_ + i), *const read = read_ + i * C_;
     T *const w = du_ + i * C_, *const dv = to.v.at(begin_ + i);
     const T of_read = fall_[i] * dot(w, read, C_);
     *to.beta.at(begin_ + i) = dot(w, v, C_) - of_read;
-    dsums_[i] -= beta * of_read;
+    dfall_[i] -= beta * of_read;
     for (std::int64_t c = 0; c < C_; ++c) {
       dv[c] = beta * w[c];
       w[c] *= fall_[i] * beta;
@@ -274,15 +337,16 @@ void DeltaChunk<T>::right_side_back(const Inputs& in, const Gradients& to) {
   }
 }
 
+// Adds to scores_ what D's exponents get from L.
 template <class T>
-void DeltaChunk<T>::lower_back(const Inputs& in, const Gradients& to) {
+void StateChunk<T>::lower_back(const Inputs& in, const Gradients& to) {
   for (std::int64_t i = 0; i < n_; ++i) {
     const T beta = *in.beta.at(begin_ + i);
     T *const row = dlower_ + i * n_, dbeta = 0;
     for (std::int64_t j = 0; j < i; ++j) {
-      const T decay = decay_[i * n_ + j], change = row[j] * lower_[i * n_ + j];
+      const T decay = decay_[i * n_ + j];
+      scores_[i * n_ + j] += row[j] * lower_[i * n_ + j];
       dbeta += row[j] * overlap_[i * n_ + j] * decay;
-      dsums_[i] += change, dsums_[j] -= change;
       row[j] *= beta * decay;
     }
     *to.beta.at(begin_ + i) += dbeta;

@@ -87,6 +87,13 @@ const std::vector<Part>& parts() {
        }},
       {"a convolution and a gated delta net of one position",
        [](Config& c) { c.mixer_pattern = "CD", c.conv_kernel = 1; }},
+      {"Mamba-2, and attention without positions",
+       [](Config& c) {
+         c.mixer_pattern = "MA", c.conv_kernel = 4, c.conv_bias = true;
+         c.mamba = {.heads = 4, .head_size = 3, .state_size = 5, .groups = 2};
+         c.positions = nn::Positions::none;
+       }},
+      {"a Mamba-2 of its usual sizes", [](Config& c) { c.mixer_pattern = "M"; }},
       {"gates of attention",
        [](Config& c) {
          c.separate_qkv = c.attn_gate = c.qk_norm = true, c.head_size = 6, c.n_kv_head = 1;
