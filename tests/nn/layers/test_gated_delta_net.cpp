@@ -228,6 +228,28 @@ TEST_CASE("caches of gated delta nets alone are counted, and forgotten", "[gated
   CHECK(generation.kept_positions() == 2 * 256);
 }
 
+TEST_CASE("a short text sets aside the memory of a state", "[gated_delta_net]") {
+  const Model model(config_of("DA"), DType::f32, true);
+  Generation generation(*model.gpt, {.max_sequences = 9, .max_positions = 600});
+  generation.add(prompt_of(1, 10), kOptions, Rng(1));
+  CHECK(generation.positions() == 256);
+  const auto second = generation.add(prompt_of(2, 10), kOptions, Rng(1));
+  CHECK(generation.positions() == 512);
+  CHECK_FALSE(generation.has_room(10, kOptions));
+  CHECK_THROWS_WITH(generation.add(prompt_of(3, 10), kOptions, Rng(1)),
+                    ContainsSubstring("need 256 positions in the cache, of which 88 of 600"));
+  while (generation.step()) {
+    CHECK(generation.used_positions() <= generation.positions());
+  }
+  generation.remove(second);
+  CHECK(generation.positions() == 256);
+  // Without a limit, there is room for the longest texts, which take that of whole states.
+  const std::int64_t most = model.gpt->config.block_size;
+  Generation two(*model.gpt, {.max_sequences = 2});
+  for (int i = 0; i < 2; ++i) two.add(prompt_of(4, most - 1), kOptions, Rng(1));
+  CHECK(two.positions() == 2 * nn::cached_positions(most, model.gpt->config));
+}
+
 TEST_CASE("nothing can be dropped of a state", "[gated_delta_net]") {
   const Model model(config_of("DA"));
   CHECK_FALSE(model.gpt->can_move());
