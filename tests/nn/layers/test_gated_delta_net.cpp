@@ -171,6 +171,36 @@ TEST_CASE("of a pass over rows of one sequence, any may be taken back", "[gated_
   CHECK(second.length() == 6);
 }
 
+TEST_CASE("rows that stay are not computed once more", "[gated_delta_net]") {
+  Rng rng(4);
+  const nn::Params params(rng);
+  const nn::GatedDeltaNet layer(params, 6, {.heads = 2, .key_size = 5, .value_size = 9});
+  randomize(params.parameters(), rng);
+  const Tensor x = normal(rng, {6, 1, 6}, DType::f32);
+  const TapePause pause;
+  const BatchInvariant apart;
+  for (const bool cuts : {true, false}) {
+    nn::KVCache cache;
+    cache.expect_cuts(cuts);
+    const std::vector<nn::KVCache*> caches(5, &cache);
+    layer(slice(x, 0, 0, 5), nn::CachedLayer(caches, 0));
+    CHECK(cache.length() == 5);
+    CHECK(cache.reachable(4) == (cuts ? 4 : 0));
+    nn::KVCache* const one = &cache;
+    const Tensor next = layer(slice(x, 0, 5, 6), nn::CachedLayer({&one, 1}, 0));
+    nn::KVCache all;
+    nn::KVCache* const other = &all;
+    const Tensor whole = layer(x.view({1, 6, 6}), nn::CachedLayer({&other, 1}, 0));
+    CHECK(same_bits(next.view({1, 1, 6}), positions(whole, 5, 6)));
+  }
+  // Short prompts that are read in one pass stay.
+  const Model model(config_of("D"), DType::f32, true);
+  Generation generation(*model.gpt);
+  for (std::int32_t i = 3; i < 5; ++i) generation.add(prompt_of(i, 10), kOptions, Rng(1));
+  generation.step();
+  CHECK(generation.used_positions() == 2 * 256);
+}
+
 TEST_CASE("texts of a model with gated delta nets become what they become alone",
           "[gated_delta_net]") {
   const bool quantized = GENERATE(false, true);
