@@ -226,6 +226,7 @@ std::vector<Params> Params::offered() const {
   for (Params& adapters : here) {
     adapters.prefix_ = prefix_;
     adapters.may_adapt_ = may_adapt_;
+    adapters.newly_adapted_ = newly_adapted_;
   }
   return here;
 }
@@ -236,6 +237,12 @@ Params Params::unadapted() const {
   return plain;
 }
 
+Params Params::newly_adapted() const {
+  Params newly = *this;
+  newly.newly_adapted_ = true;
+  return newly;
+}
+
 const LoraOptions* Params::adapter() const {
   const LoraOptions& lora = store_->lora;
   if (!may_adapt_ || lora.rank == 0) return nullptr;
@@ -244,7 +251,16 @@ const LoraOptions* Params::adapter() const {
   const bool has_one =
       std::any_of(lora.targets.begin(), lora.targets.end(),
                   [&](const std::string& target) { return fits_pattern(target, layer); });
-  return has_one ? &lora : nullptr;
+  return has_one && !lacks_adapter() ? &lora : nullptr;
+}
+
+// True of a layer that the file of an earlier version has no adapter of, although targets name it.
+bool Params::lacks_adapter() const {
+  if (!newly_adapted_ || !store_->source || store_->adapters_rng != nullptr) return false;
+  const auto has = [&](const char* matrix) {
+    return store_->source->contains(store_->source_names(prefix_ + matrix));
+  };
+  return !has("lora_A.weight") && !has("lora_B.weight");
 }
 
 void Params::check_targets() const {

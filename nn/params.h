@@ -103,6 +103,9 @@ class Params {
   // The same store for a layer that never has an adapter: the head, whose weight a loss may take
   // without the layer.
   Params unadapted() const;
+  // The same store for a layer that had no adapter in earlier versions: it has one only if the
+  // source has some of it, unless adapters are drawn anew.
+  Params newly_adapted() const;
   // For lora.h: the adapter that the layer of this prefix has, or null; a parameter of it.
   const LoraOptions* adapter() const;
   Tensor adapter_parameter(const std::string& name, const Shape& shape, const Init& init) const;
@@ -140,11 +143,12 @@ class Params {
   bool quantizes() const;
   StoredTensor stored_matrix(const std::string& name, const Shape& shape, const Init& init) const;
   Weight quantized_weight(const std::string& name, const StoredTensor& stored) const;
+  bool lacks_adapter() const;
   void check_targets() const;
 
   std::shared_ptr<Store> store_;
   std::string prefix_;
-  bool may_adapt_ = true, may_quantize_ = true;
+  bool may_adapt_ = true, may_quantize_ = true, newly_adapted_ = false;
 };
 
 }  // namespace tapegrad::nn

@@ -137,8 +137,9 @@ nn::GenerationLimits generation_limits(const run::TextModel& model, const Sample
       nn::cache_bytes_per_position(c, cache) +
       (draft != nullptr ? nn::cache_bytes_per_position(draft->config) : 0);
   const auto most = static_cast<std::int64_t>(memory->bytes) / 2 / position;
-  limits.max_positions =
-      std::clamp(most, c.block_size, std::max(c.block_size, options.batch * c.block_size));
+  const std::int64_t text =
+      nn::cached_positions(c.block_size, c, draft != nullptr ? &draft->config : nullptr);
+  limits.max_positions = std::clamp(most, text, std::max(text, options.batch * text));
   return limits;
 }
 

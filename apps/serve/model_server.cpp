@@ -42,17 +42,23 @@ EnginePlan plan_engine(const nn::DecoderConfig& config, const ServerBounds& boun
   if (bounds.draft != nullptr) bytes += nn::cache_bytes_per_position(*bounds.draft);
   const auto per_position = static_cast<std::uint64_t>(bytes);
   const auto sequences = static_cast<std::uint64_t>(bounds.max_sequences);
-  std::uint64_t positions = sequences * static_cast<std::uint64_t>(wanted);
+  const auto room_for = [&](std::int64_t tokens) {
+    return static_cast<std::uint64_t>(nn::cached_positions(tokens, config, bounds.draft));
+  };
+  std::uint64_t positions = sequences * room_for(wanted);
   if (bounds.cache_bytes) {
     positions = std::min(positions, *bounds.cache_bytes / per_position);
   } else if (const auto memory = available_memory()) {
     positions = std::min(positions, static_cast<std::uint64_t>(memory->bytes / 2) / per_position);
   }
-  check(positions >= 2,
-        "the memory for keys and values has room for {} tokens, each of which takes {} bytes: give "
-        "--cache-memory more",
-        positions, per_position);
-  const std::int64_t context = std::min(wanted, static_cast<std::int64_t>(positions));
+  const std::uint64_t least = room_for(2);
+  check(positions >= least,
+        "the memory for keys and values has room for {} tokens, each of which takes {} bytes{}: "
+        "give --cache-memory more",
+        positions, per_position,
+        least > 2 ? fmt::format(", and a text that of {} at least", least) : "");
+  std::int64_t context = std::min(wanted, static_cast<std::int64_t>(positions));
+  if (room_for(context) > positions) context = static_cast<std::int64_t>(positions / least * least);
   return {context,
           {.limits = {.max_sequences = bounds.max_sequences,
                       .max_positions = static_cast<std::int64_t>(positions),

@@ -114,6 +114,13 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
   return bytes;
 }
 
+std::int64_t cached_positions(std::int64_t tokens, const DecoderConfig& config,
+                              const DecoderConfig* draft) {
+  const bool recurrent = config.is_recurrent() || (draft != nullptr && draft->is_recurrent());
+  constexpr std::int64_t spacing = RecurrentStates::kSpacing;
+  return recurrent ? (tokens + spacing - 1) / spacing * spacing : tokens;
+}
+
 Generation::Generation(const Decoder& model, const GenerationLimits& limits)
     : model_(model), limits_(limits), batch_invariant_(model.all_quantized()) {
   check(limits.max_sequences >= 1, "max_sequences must be at least 1, not {}",
@@ -131,13 +138,27 @@ Generation::Generation(const Decoder& model, const GenerationLimits& limits)
 }
 
 std::int64_t Generation::position_limit() const {
-  return limits_.max_positions.value_or(limits_.max_sequences * model_.config.block_size);
+  return limits_.max_positions.value_or(limits_.max_sequences *
+                                        cached_positions(model_.config.block_size, model_.config));
 }
 
+// The most positions of a text that a cache has at once.
 std::int64_t Generation::positions_for(std::int64_t prompt_tokens,
                                        const GenerateOptions& options) const {
   const bool slides = prompt_tokens > model_.config.block_size && options.context == Context::exact;
   return !options.kv_cache || (slides && !in_pieces()) ? 0 : longest(prompt_tokens, options);
+}
+
+// Those whose memory is set aside for it.
+std::int64_t Generation::set_aside_for(std::int64_t positions,
+                                       const GenerateOptions& options) const {
+  return cached_positions(positions, model_.config,
+                          options.draft != nullptr ? &options.draft->config : nullptr);
+}
+
+// Without a limit, there is room for max_sequences texts, whatever their drafts take.
+bool Generation::fits(std::int64_t positions) const {
+  return !limits_.max_positions || positions <= position_limit() - positions_;
 }
 
 // The positions that the model may come to see of a text at once.
@@ -150,7 +171,7 @@ std::int64_t Generation::longest(std::int64_t prompt_tokens, const GenerateOptio
 
 bool Generation::has_room(std::int64_t prompt_tokens, const GenerateOptions& options) const {
   return sequences() < limits_.max_sequences &&
-         positions_for(prompt_tokens, options) <= position_limit() - positions_;
+         fits(set_aside_for(positions_for(prompt_tokens, options), options));
 }
 
 Generation::Id Generation::add(Tokens prompt, const GenerateOptions& options, Rng rng) {
@@ -169,13 +190,14 @@ Generation::Id Generation::add(Tokens prompt, const GenerateOptions& options, Rn
         kSinks, model_.config.block_size);
   check(sequences() < limits_.max_sequences,
         "[generation] {} sequences are running, which is max_sequences", sequences());
-  const std::int64_t tokens = std::ssize(prompt), needed = positions_for(tokens, options);
-  check(needed <= position_limit() - positions_,
+  const std::int64_t tokens = std::ssize(prompt), most = positions_for(tokens, options),
+                     needed = set_aside_for(most, options);
+  check(fits(needed),
         "[generation] {} tokens and {} new ones need {} positions in the cache, of which {} of {} "
         "are free",
         tokens, options.max_new_tokens, needed, position_limit() - positions_, position_limit());
-  Sequence s{RunningText(std::move(prompt), options, std::move(rng)),
-             KVCache(needed, limits_.cache), needed};
+  Sequence s{RunningText(std::move(prompt), options, std::move(rng)), KVCache(most, limits_.cache),
+             most, needed};
   share(next_id_, s);  // before room is made of what it may share
   share_draft(s);
   sequences_.emplace(next_id_, std::move(s));
@@ -193,7 +215,7 @@ const Generation::Sequence& Generation::find(Id id) const {
 void Generation::remove(Id id) {
   find(id);
   Sequence s = std::move(sequences_.extract(id).mapped());
-  positions_ -= s.positions;
+  positions_ -= s.set_aside;
   if (may_share(s) && s.cache.length() >= kLeastShared) {
     Tokens read = s.text.tokens();
     read.resize(static_cast<std::size_t>(s.cache.length()));

@@ -15,8 +15,8 @@ namespace tapegrad::nn {
 
 struct GenerationLimits {
   std::int64_t max_sequences = 16;  // that run at once; beyond about 16, more are no faster
-  // Positions that the caches of all sequences may have room for [max_sequences · block_size]. One
-  // takes cache_bytes_per_position().
+  // Positions that the caches of all sequences may have room for [those of max_sequences texts of
+  // block_size]. One takes cache_bytes_per_position(), and a text takes cached_positions().
   std::optional<std::int64_t> max_positions = {};
   // How keys and values are stored. Shorter ones round, and so change texts a little.
   CacheType cache = CacheType::f32;
@@ -56,6 +56,11 @@ CacheType usual_cache(const Params& params);
 // f32, and of those of recurrent layers, in the mean over the positions between two places
 // (RecurrentStates).
 std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType type = CacheType::f32);
+// How many positions' memory the cache of so many tokens may take: more than one each where the
+// model, or a draft beside it, is recurrent, since a state takes that of all positions up to the
+// next place, however few there are.
+std::int64_t cached_positions(std::int64_t tokens, const DecoderConfig& config,
+                              const DecoderConfig* draft = nullptr);
 
 // Generates many texts side by side. Between steps, sequences join and leave.
 //
@@ -143,7 +148,8 @@ class Generation {
   struct Sequence {
     RunningText text;
     KVCache cache;
-    std::int64_t positions = 0;  // that were set aside
+    std::int64_t positions = 0;  // that the cache may come to have
+    std::int64_t set_aside = 0;  // of which memory was set aside
     std::int64_t dropped = 0;    // tokens behind the first sinks() that are not seen
     std::int64_t piece = 0;      // tokens that the step in progress reads alone
     bool begun = false;          // to read; not while it waits for another one
@@ -164,6 +170,8 @@ class Generation {
   const Sequence& find(Id id) const;
   std::int64_t longest(std::int64_t prompt_tokens, const GenerateOptions& options) const;
   std::int64_t positions_for(std::int64_t prompt_tokens, const GenerateOptions& options) const;
+  std::int64_t set_aside_for(std::int64_t positions, const GenerateOptions& options) const;
+  bool fits(std::int64_t positions) const;
   std::int64_t position_limit() const;
   void make_room(Sequence& s) const;
   void propose(std::span<Sequence* const> sequences) const;

@@ -160,6 +160,7 @@ Tensor Generation::read_together(std::span<Sequence* const> sequences,
   std::vector<std::int32_t> choosing;  // rows behind which a token is chosen
   for (Sequence* s : sequences) {
     const Tokens next = next_tokens(*s);
+    s->cache.expect_cuts(s->piece == 0);
     const auto behind = std::ssize(tokens) + std::ssize(next);
     auto row = s->piece == 0 ? std::ssize(tokens) : s->piece == unread(*s) ? behind - 1 : behind;
     if (row < behind) ready.push_back(s);

@@ -267,7 +267,7 @@ std::vector<RecurrentRun> CachedLayer::recurrent_runs(std::int64_t B, std::int64
   for_rows(caches_, [&](std::size_t i, std::int64_t before) {
     if (before > 0) {
       runs.back().count += T;
-      runs.back().tentative = true;
+      runs.back().tentative = caches_[i]->expects_cuts_;
     } else {
       runs.push_back({&caches_[i]->layers_[layer_].recurrent, static_cast<std::int64_t>(i) * T, T});
     }

@@ -76,6 +76,9 @@ class KVCache {
   // Positions whose memory the states of recurrent layers take: a short text has a whole one.
   std::int64_t positions_of_places() const;
   std::int64_t most() const { return most_; }
+  // False where all rows that a pass has of this sequence stay, as those of a prompt, so that
+  // recurrent layers need not compute them once more: see RecurrentStates.
+  void expect_cuts(bool expects) { expects_cuts_ = expects; }
   void clear() { layers_.clear(), tokens_.clear(); }
   // Those of append_tokens(), one for each position, or none.
   std::span<const std::int32_t> tokens() const { return tokens_; }
@@ -103,6 +106,7 @@ class KVCache {
   std::vector<std::int32_t> tokens_;
   std::int64_t most_ = INT64_MAX;
   CacheType type_ = CacheType::f32;
+  bool expects_cuts_ = true;
 };
 
 // Rows of one sequence that follow each other, and what its layer has of the positions before them.

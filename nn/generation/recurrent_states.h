@@ -17,9 +17,10 @@ struct RecurrentPlace {
 
 // What a layer whose state is too large to be kept for each position has of one sequence. Places
 // are kept each kSpacing positions, and at the newest one. After a pass over rows of single
-// positions, of which some may be proposals to be taken back, the newest place is before them, and
-// their inputs are kept: so they are computed once more, and the sequence can be cut between them.
-// Elsewhere it is cut at the place before, and whatever is missing is read anew.
+// positions, of which some may be proposals to be taken back (KVCache::expect_cuts), the newest
+// place is before them, and their inputs are kept: so they are computed once more, and the sequence
+// can be cut between them. Elsewhere it is cut at the place before, and whatever is missing is read
+// anew.
 class RecurrentStates {
  public:
   static constexpr std::int64_t kSpacing = 256;

@@ -100,7 +100,7 @@ ExpertLinear::ExpertLinear(const Params& p, std::int64_t experts, std::int64_t i
                            bool with_bias)
     : weight(p.stacked_weight("weight", {experts, out, in}, kaiming_uniform(in))) {
   if (with_bias) bias = p.parameter("bias", {experts, out}, kaiming_uniform(in));
-  adapter = StackedLora(p, experts, in, out);
+  adapter = StackedLora(p.newly_adapted(), experts, in, out);
 }
 
 // Of quantised weights, those of experts without tokens are not read.
@@ -124,7 +124,7 @@ Experts::Experts(const Params& p, std::int64_t channels, const ExpertsConfig& o,
                  const FeedForwardConfig& expert, const ExpertNames& names)
     : options(o),
       config(expert),
-      router(p.unquantized() / names.router, channels, o.experts, o.router_bias) {
+      router(p.newly_adapted().unquantized() / names.router, channels, o.experts, o.router_bias) {
   // Near ties, rounding would choose other experts.
   router.weight.precision = router.adapter.precision = Precision::full;
   for (Lora& adapter : router.offered) adapter.precision = Precision::full;

@@ -1,6 +1,7 @@
 #include "tapegrad/run/options/options.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tapegrad/run/options/keep_rule.h"
 
@@ -52,7 +53,9 @@ std::optional<optim::LocalSteps> OptimizerOptions::local() const {
 
 std::int64_t OptimizerOptions::meeting_from(std::int64_t step) const {
   const std::int64_t every = local_steps.value_or(1);
-  return (step + every - 1) / every * every;
+  const std::int64_t left = (every - step % every) % every;
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();  // no run comes so far
+  return step > most - left ? most : step + left;
 }
 
 std::int64_t OptimizerOptions::default_warmup() const {

@@ -37,13 +37,15 @@ std::uint64_t bytes_of_caches(const nn::DecoderConfig& config, const ServerBound
                               std::uint64_t left) {
   const auto position =
       static_cast<std::uint64_t>(nn::cache_bytes_per_position(config, *bounds.cache));
-  const auto tokens = static_cast<std::uint64_t>(
-      std::min(bounds.ctx.value_or(config.block_size), config.block_size));
-  const std::uint64_t text = tokens * position;
+  const std::int64_t tokens = std::min(bounds.ctx.value_or(config.block_size), config.block_size);
+  const auto bytes = [&](std::int64_t length) {
+    return static_cast<std::uint64_t>(nn::cached_positions(length, config)) * position;
+  };
+  const std::uint64_t text = bytes(tokens);
   const std::uint64_t most = text * static_cast<std::uint64_t>(bounds.max_sequences);
   if (bounds.cache_bytes) return std::min(most, *bounds.cache_bytes);
   const std::uint64_t share = std::min({most, std::max(text, left / kShare), left});
-  return std::max(share, 2 * position);
+  return std::max(share, bytes(2));
 }
 
 }  // namespace

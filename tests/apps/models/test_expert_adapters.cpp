@@ -41,6 +41,30 @@ TEST_CASE("adapters of experts and routers learn, and merge into the model", "[e
   CHECK(loss_of(merged, tuned.corpus) == Approx(learnt).epsilon(1e-5));
 }
 
+TEST_CASE("a run that was begun before experts had adapters goes on without them",
+          "[experts][lora]") {
+  const Tuned tuned;
+  check_ended_well(tuned.train(6, kAll, mixture().run));
+  // As an earlier version left it.
+  std::size_t left_out = 0;
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+    const std::string path = (tuned.run / file).string();
+    SafeTensors all = load_safetensors(path);
+    left_out += std::erase_if(all.tensors, [](const auto& entry) {
+      return entry.first.find(".mlp.") != std::string::npos &&
+             entry.first.find(".lora_") != std::string::npos;
+    });
+    save_safetensors(path, {all.tensors.begin(), all.tensors.end()}, all.metadata);
+  }
+  CHECK(left_out > 0);
+  const double before = loss_of(tuned.run, tuned.corpus);
+  check_ended_well(train(resume_run(tuned.run, 12)));
+  CHECK(loss_of(tuned.run, tuned.corpus) < before);
+  for (const auto& [name, t] : weights(tuned.run)) {
+    if (name.find(".mlp.") != std::string::npos) CHECK_THAT(name, !ContainsSubstring(".lora_"));
+  }
+}
+
 TEST_CASE("adapters beside quantised experts go out to GGUF and come back; PEFT has no such layers",
           "[experts][lora]") {
   const Tuned tuned;

@@ -245,6 +245,26 @@ TEST_CASE("the memory for keys and values has room for those of the draft", "[se
   CHECK(plan.engine.limits.max_positions == 100);
 }
 
+TEST_CASE("the memory for keys and values has room for whole states of recurrent models",
+          "[serve]") {
+  nn::DecoderConfig model = tiny_config();
+  model.block_size = 4096;
+  model.mixer_pattern = "D";
+  const auto bytes = static_cast<std::uint64_t>(nn::cache_bytes_per_position(model));
+  serve::ServerBounds bounds{.max_sequences = 2};
+  const auto context = [&](std::uint64_t positions, std::int64_t ctx) {
+    bounds.cache_bytes = positions * bytes, bounds.ctx = ctx;
+    return serve::plan_engine(model, bounds).context;
+  };
+  CHECK(context(700, 4096) == 512);
+  CHECK(context(700, 300) == 300);
+  CHECK(context(500, 300) == 256);
+  CHECK(context(10'000, 10) == 10);
+  CHECK(serve::plan_engine(model, bounds).engine.limits.max_positions == 2 * 256);
+  CHECK_THROWS_WITH(context(255, 10), ContainsSubstring("has room for 255 tokens") &&
+                                          ContainsSubstring("a text that of 256 at least"));
+}
+
 TEST_CASE("a draft stays while serve follows a run, and texts are those of its newest checkpoint",
           "[serve]") {
   const TinyRun run(5), small(5, {"--n-layer", "1", "--n-embd", "16", "--block-size", "8"});

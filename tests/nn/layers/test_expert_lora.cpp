@@ -68,6 +68,40 @@ TEST_CASE("adapters of experts add what merging adds to each matrix, with gradie
                     ContainsSubstring("which are not of rank 2"));
 }
 
+TEST_CASE("adapters that earlier versions kept beside experts are all that there are",
+          "[experts][lora]") {
+  nn::DecoderConfig config = tiny_config();
+  config.arch = nn::Architecture::llama;
+  config.moe.experts = 4;
+  Rng rng(6);
+  const nn::Params base(rng);
+  const nn::Decoder plain(base, config);
+  const nn::Params made(memory_source(copies_of(base), "base"));
+  made.adapt(kEverywhere, &rng);
+  const nn::Decoder all(made, config);
+  std::map<std::string, Tensor> kept = copies_of(made);
+  const std::size_t before = kept.size();
+  std::erase_if(kept, [](const auto& entry) {
+    return entry.first.find(".mlp.") != std::string::npos &&
+           entry.first.find(".lora_") != std::string::npos;
+  });
+  REQUIRE(before - kept.size() == 2 * 2 * 4);  // of two blocks: a router, and three of experts
+  const auto open = [&](const std::map<std::string, Tensor>& tensors) {
+    const nn::Params params(memory_source(tensors, "kept"));
+    params.adapt(kEverywhere);
+    const nn::Decoder decoder(params, config);
+    CHECK(decoder.h[0].attn.c_proj.adapter.exists());
+    return decoder.h[0].experts.router.adapter.exists();
+  };
+  CHECK_FALSE(open(kept));
+  CHECK(open(copies_of(made)));
+  // Half an adapter is none of an earlier version, and neither is one that attention lacks.
+  std::map<std::string, Tensor> half = copies_of(made);
+  const std::string router = "layers.0.mlp.gate.lora_B.weight";
+  REQUIRE(half.erase(router) == 1);
+  CHECK_THROWS_WITH(open(half), ContainsSubstring(router));
+}
+
 TEST_CASE("a reference has no adapters of experts and routers", "[experts][lora]") {
   nn::DecoderConfig config = tiny_config();
   config.arch = nn::Architecture::llama;

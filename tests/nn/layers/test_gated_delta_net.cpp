@@ -177,6 +177,36 @@ TEST_CASE("of a pass over rows of one sequence, any may be taken back", "[gated_
   CHECK(second.length() == 6);
 }
 
+TEST_CASE("rows that stay are not computed once more", "[gated_delta_net]") {
+  Rng rng(4);
+  const nn::Params params(rng);
+  const nn::GatedDeltaNet layer(params, 6, {.heads = 2, .key_size = 5, .value_size = 9});
+  randomize(params.parameters(), rng);
+  const Tensor x = normal(rng, {6, 1, 6}, DType::f32);
+  const TapePause pause;
+  const BatchInvariant apart;
+  for (const bool cuts : {true, false}) {
+    nn::KVCache cache;
+    cache.expect_cuts(cuts);
+    const std::vector<nn::KVCache*> caches(5, &cache);
+    layer(slice(x, 0, 0, 5), nn::CachedLayer(caches, 0));
+    CHECK(cache.length() == 5);
+    CHECK(cache.reachable(4) == (cuts ? 4 : 0));
+    nn::KVCache* const one = &cache;
+    const Tensor next = layer(slice(x, 0, 5, 6), nn::CachedLayer({&one, 1}, 0));
+    nn::KVCache all;
+    nn::KVCache* const other = &all;
+    const Tensor whole = layer(x.view({1, 6, 6}), nn::CachedLayer({&other, 1}, 0));
+    CHECK(same_bits(next.view({1, 1, 6}), positions(whole, 5, 6)));
+  }
+  // Short prompts that are read in one pass stay.
+  const Model model(config_of("D"), DType::f32, true);
+  Generation generation(*model.gpt);
+  for (std::int32_t i = 3; i < 5; ++i) generation.add(prompt_of(i, 10), kOptions, Rng(1));
+  generation.step();
+  CHECK(generation.used_positions() == 2 * 256);
+}
+
 TEST_CASE("texts of a model with recurrent layers become what they become alone",
           "[gated_delta_net][mamba2]") {
   const bool quantized = GENERATE(false, true);
@@ -233,6 +263,28 @@ TEST_CASE("caches of recurrent layers alone are counted, and forgotten",
   }
   // One text of 319 tokens: the places at 256 and at its end, each as large as 256 positions.
   CHECK(generation.kept_positions() == 2 * 256);
+}
+
+TEST_CASE("a short text sets aside the memory of a state", "[gated_delta_net]") {
+  const Model model(config_of("DA"), DType::f32, true);
+  Generation generation(*model.gpt, {.max_sequences = 9, .max_positions = 600});
+  generation.add(prompt_of(1, 10), kOptions, Rng(1));
+  CHECK(generation.positions() == 256);
+  const auto second = generation.add(prompt_of(2, 10), kOptions, Rng(1));
+  CHECK(generation.positions() == 512);
+  CHECK_FALSE(generation.has_room(10, kOptions));
+  CHECK_THROWS_WITH(generation.add(prompt_of(3, 10), kOptions, Rng(1)),
+                    ContainsSubstring("need 256 positions in the cache, of which 88 of 600"));
+  while (generation.step()) {
+    CHECK(generation.used_positions() <= generation.positions());
+  }
+  generation.remove(second);
+  CHECK(generation.positions() == 256);
+  // Without a limit, there is room for the longest texts, which take that of whole states.
+  const std::int64_t most = model.gpt->config.block_size;
+  Generation two(*model.gpt, {.max_sequences = 2});
+  for (int i = 0; i < 2; ++i) two.add(prompt_of(4, most - 1), kOptions, Rng(1));
+  CHECK(two.positions() == 2 * nn::cached_positions(most, model.gpt->config));
 }
 
 TEST_CASE("nothing can be dropped of a state", "[gated_delta_net][mamba2]") {

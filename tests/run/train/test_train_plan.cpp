@@ -1,5 +1,7 @@
 // The plan of the loop, of options and facts: nothing is trained here.
 
+#include <limits>
+
 #include "tapegrad/run/train/internal/train_plan.h"
 #include "tapegrad/tests/catch.h"
 
@@ -62,6 +64,11 @@ TEST_CASE("a run with local steps ends and evaluates where processes meet", "[tr
   options.optimizer.max_iters = 1000;
   options.evaluation.eval_interval = 250, options.evaluation.eval_offset = 0;
   CHECK(run::resolve(options, {}, "run").notes.empty());
+  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  options.evaluation.eval_interval = never, options.evaluation.eval_offset = never - 1;
+  CHECK(run::resolve(options, {}, "run").options.evaluation.eval_interval == never);
+  CHECK(run::resolve(options, {}, "run").options.evaluation.eval_offset == never);
+  options.evaluation.eval_interval = 250, options.evaluation.eval_offset = 0;
   options.time = run::TimeBudget{.minutes = 2};
   const auto fitting = [](std::int64_t steps) {
     return run::TrainFacts{
