@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <map>
 
 #include "tapegrad/base/error.h"
@@ -32,16 +31,28 @@ std::pair<Pair, int> most_frequent_pair(const std::vector<Word>& words) {
   for (const Word& word : words) {
     for (std::size_t i = 1; i < word.size(); ++i) ++counts[{word[i - 1], word[i]}];
   }
-  return *std::max_element(counts.begin(), counts.end(),
-                           [](auto& a, auto& b) { return a.second < b.second; });
+  Pair best;
+  int most = 0;
+  for (const auto& [pair, count] : counts) {
+    if (count > most) {
+      best = pair;
+      most = count;
+    }
+  }
+  return {best, most};
 }
 
-void merge(Word& word, const Pair& pair, std::size_t token) {
-  for (std::size_t i = 1; i < word.size(); ++i) {
-    if (Pair(word[i - 1], word[i]) != pair) continue;
-    word[i - 1] = token;
-    word.erase(word.begin() + static_cast<std::ptrdiff_t>(i));
+// The word with a token in place of each pair.
+Word merged(const Word& word, const Pair& pair, std::size_t token) {
+  Word all;
+  for (const std::size_t id : word) {
+    if (all.empty() || Pair(all.back(), id) != pair) {
+      all.push_back(id);
+    } else {
+      all.back() = token;
+    }
   }
+  return all;
 }
 
 int lesson() {
@@ -54,15 +65,15 @@ int lesson() {
       data::Tokenizer::train_bpe(text, 256 + 10 + 1);  // bytes, merges, <|endoftext|>
 
   std::vector<std::string> vocabulary;
-  for (const char c : characters) vocabulary.emplace_back(1, c);
+  for (const char c : characters) vocabulary.push_back(std::string(1, c));
   std::vector<Word> words = words_of(text), unseen = words_of(" lowest");
   fmt::print("merge  how often   by hand    library\n");
   for (int i = 0; i < 10; ++i) {
     const auto [pair, count] = most_frequent_pair(words);
     const std::size_t token = vocabulary.size();
     vocabulary.push_back(vocabulary[pair.first] + vocabulary[pair.second]);
-    for (Word& word : words) merge(word, pair, token);
-    merge(unseen[0], pair, token);
+    for (std::size_t w = 0; w < words.size(); ++w) words[w] = merged(words[w], pair, token);
+    unseen[0] = merged(unseen[0], pair, token);
     fmt::print("{:5} {:10}   '{}'{:{}} '{}'\n", i + 1, count, vocabulary[token], "",
                9 - vocabulary[token].size(), learnt.token_bytes(256 + i));
   }

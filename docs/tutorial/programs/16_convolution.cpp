@@ -19,8 +19,7 @@ Tensor square(std::int64_t top, std::int64_t left) {
 // The kernel lies on each place of the image in turn; numbers that lie on top of each other are
 // multiplied and added up.
 Tensor by_hand(const Tensor& image, const Tensor& kernel) {
-  Tensor seen = Tensor::zeros({1, 1, 6, 6});
-  float* out = seen.mutable_data<float>();
+  std::vector<float> seen;
   for (std::int64_t y = 0; y < 6; ++y) {
     for (std::int64_t x = 0; x < 6; ++x) {
       double sum = 0;
@@ -29,10 +28,10 @@ Tensor by_hand(const Tensor& image, const Tensor& kernel) {
           sum += kernel.at({0, 0, i, j}) * image.at({0, 0, y + i, x + j});
         }
       }
-      *out++ = static_cast<float>(sum);
+      seen.push_back(static_cast<float>(sum));
     }
   }
-  return seen;
+  return Tensor::from(seen, {1, 1, 6, 6});
 }
 
 void print_rows(const char* title, const Tensor& image, const char* format) {
