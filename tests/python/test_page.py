@@ -1,4 +1,4 @@
-"""docs/python.md shows a program and what it prints."""
+"""docs/python.md and the README each show a program and what it prints."""
 
 import contextlib
 import io
@@ -10,16 +10,34 @@ from pathlib import Path
 SOURCES = Path(os.environ["TAPEGRAD_SOURCE_DIR"])
 
 
-class Page(unittest.TestCase):
-    def test_the_program_of_the_pages_prints_what_they_show(self):
-        page, readme = (Path(SOURCES, name).read_text(encoding="utf-8") for name in ("docs/python.md", "README.md"))
-        program = re.search(r"```python\n(.*?)```", page, re.S)[1]
-        shown = re.search(r"```text\n(.*?)```", page, re.S)[1]
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(program, "docs/python.md", "exec"), {})
-        self.assertEqual(printed.getvalue(), shown)
-        self.assertIn(f"```python\n{program}```", readme)
+def text_of(page):
+    return Path(SOURCES, page).read_text(encoding="utf-8")
+
+
+def program_of(page):
+    return re.search(r"```python\n(.*?)```", text_of(page), re.S)[1]
+
+
+def printed_by(page):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(program_of(page), page, "exec"), {})
+    return printed.getvalue()
+
+
+class Pages(unittest.TestCase):
+    def test_the_program_of_the_page_prints_what_it_shows(self):
+        shown = re.search(r"```text\n(.*?)```", text_of("docs/python.md"), re.S)[1]
+        self.assertEqual(printed_by("docs/python.md"), shown)
+
+    def test_the_readme_trains_a_perceptron_in_ten_lines_on_its_first_screen(self):
+        program = program_of("README.md")
+        self.assertEqual(len([line for line in program.splitlines() if line]), 10)
+        self.assertEqual(printed_by("README.md"), program.rpartition("# ")[2])
+        first_screen = "\n".join(text_of("README.md").splitlines()[:40])
+        self.assertIn(program, first_screen)
+        for place in ("terminal", "Python", "C++", "page in the browser"):
+            self.assertIn(place, first_screen)
 
 
 if __name__ == "__main__":
