@@ -49,7 +49,7 @@ void EMA::update() {
     return;
   }
   // torch.lerp has two forms, each of which is exact at its own end.
-  const double share = 1 - options_.decay;
+  const double share = options_.mean ? 1 / static_cast<double>(updates_) : 1 - options_.decay;
   change_each(averages_, parameters_, [share](auto& a, auto w) {
     const auto s = static_cast<decltype(w)>(share);
     a = s < 0.5F ? a + s * (w - a) : w - (w - a) * (1 - s);

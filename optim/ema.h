@@ -8,12 +8,16 @@ namespace tapegrad::optim {
 
 struct EMAOptions {
   double decay = 0.999;
+  // The mean of the weights of all updates, whatever the decay: stochastic weight averaging
+  // (Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization", arXiv
+  // 1803.05407), get_swa_multi_avg_fn in PyTorch.
+  bool mean = false;
 };
 
 // An exponential moving average of weights, as torch.optim.swa_utils.AveragedModel with
 // get_ema_multi_avg_fn computes it: the first update copies the weights, each later one does
-// average ← decay·average + (1 − decay)·weight. The averages have the weights' dtype. Without
-// updates, they are the weights that there were at the beginning.
+// average ← decay·average + (1 − decay)·weight; with `mean`, the nth one counts 1/n. The averages
+// have the weights' dtype. Without updates, they are the weights that there were at the beginning.
 //
 //   optim::EMA ema(params.parameters());
 //   … optimizer.step(lr), ema.update();   // in each iteration
@@ -28,6 +32,7 @@ class EMA {
   void swap();                // exchanges the values of weights and averages
   void copy_to_parameters();  // sets the weights to the averages
   std::int64_t updates() const { return updates_; }
+  const NamedTensors& averages() const { return averages_; }  // by the parameters' names
 
   // For a checkpoint: the averages as "ema.<name>", and the number of updates as metadata.
   NamedTensors state() const;

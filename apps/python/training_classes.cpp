@@ -2,6 +2,7 @@
 
 #include "tapegrad/apps/python/internal/bindings.h"
 #include "tapegrad/apps/python/internal/op_support.h"
+#include "tapegrad/optim/ema.h"
 
 namespace tapegrad::python {
 namespace {
@@ -36,6 +37,22 @@ void bind_training(py::module_& m, py::module_& nn) {
       .def(
           "steps", [](const AnyOptimizer& o) { return o.state->steps(); }, "Steps made so far.")
       .def("state", &state, "The tensors that it keeps, by their names in a checkpoint.");
+  py::class_<optim::EMA>(m, "EMA",
+                         "Averages of a module's parameters, as PyTorch's AveragedModel: update() "
+                         "after each step, swap() before and after an evaluation.")
+      .def(py::init([](const Parameters& parameters, Number decay, bool mean) {
+             return optim::EMA(parameters, {.decay = decay, .mean = mean});
+           }),
+           py::arg("parameters"), py::arg("decay") = 0.999, py::arg("mean") = false,
+           "An exponential moving average; with `mean`, the mean of all updates (SWA).")
+      .def("update", &optim::EMA::update, "Averages the parameters' values of now, too.")
+      .def("swap", &optim::EMA::swap, "Exchanges the values of parameters and averages.")
+      .def("copy_to_parameters", &optim::EMA::copy_to_parameters,
+           "Sets the parameters to the averages.")
+      .def("updates", &optim::EMA::updates, "Updates so far.")
+      .def(
+          "averages", [](const optim::EMA& ema) { return Parameters{ema.averages()}; },
+          "The averages, by the parameters' names.");
 }
 
 }  // namespace tapegrad::python

@@ -150,6 +150,23 @@ class Optimizers(unittest.TestCase):
         self.assertEqual(tg.clip_grad_norm([w], 2.0), 4)
         self.assertAlmostEqual(w.grad.item(), 2, places=5)
 
+    def test_averages_of_weights(self):
+        w = tg.tensor([1.0, 2.0], tg.f64, requires_grad=True)
+        moving, mean = tg.EMA({"w": w}, decay=0.75), tg.EMA([w], mean=True)
+        for value in (4.0, 8.0, 0.0):
+            tg.assign(w, tg.tensor([value, -value], tg.f64))
+            moving.update()
+            mean.update()
+        self.assertEqual(moving.averages()["w"].tolist(), [3.75, -3.75])
+        self.assertEqual(mean.averages()["0"].tolist(), [4.0, -4.0])
+        moving.swap()
+        self.assertEqual((w.tolist(), moving.averages()["w"].tolist()), ([3.75, -3.75], [0.0, 0.0]))
+        moving.swap()
+        self.assertEqual(w.tolist(), [0.0, 0.0])
+        moving.copy_to_parameters()
+        self.assertEqual((w.tolist(), moving.updates(), w.requires_grad), ([3.75, -3.75], 3, True))
+        self.assertRaisesRegex(tg.Error, "decay", tg.EMA, [w], decay=2)
+
     def test_schedules(self):
         self.assertEqual(tg.StepLR(learning_rate=1.0, step_size=2, gamma=0.5)(5), 0.25)
         self.assertEqual(tg.MultiStepLR(learning_rate=1.0, milestones=[1, 3], gamma=0.5)(3), 0.25)
