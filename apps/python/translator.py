@@ -36,7 +36,7 @@ FUNCTION_OPERATORS = ("abs", "eq", "matmul", "ne", "neg", "pow")
 PLAIN = {
     **dict.fromkeys(("const Weight&", "const TokenRows&"), "const Tensor&"),
     **dict.fromkeys(("const NamedTensors&", "NamedTensors"), "const Parameters&"),
-    **{f"const {name}&": f"const {name}&" for name in ("Tensor", "Shape", "std::vector<Tensor>", "std::vector<std::int64_t>")},
+    **{f"const {name}&": f"const {name}&" for name in ("Tensor", "Shape", "std::vector<Tensor>", "std::vector<std::int64_t>", "std::vector<double>")},
     **{name: f"const {name}&" for name in ("std::array<double, 3>", "std::vector<double>", "std::vector<std::int64_t>")},
     **{name: name for name in ("bool", "int", "int64_t", "uint64_t", "std::int32_t", "std::int64_t", "std::optional<std::int64_t>")},
     **{name: name for name in ("DType", "Rng&", "Rng*", "Tensor&")},

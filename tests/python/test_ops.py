@@ -1,7 +1,10 @@
 """Values of ops against NumPy's formulas, and their gradients against central differences."""
 
+import json
 import math
+import os
 import unittest
+from pathlib import Path
 
 import numpy as np
 import tapegrad as tg
@@ -133,6 +136,20 @@ class Ops(unittest.TestCase):
         self.assertEqual(values.tolist(), [9, 5])
         self.assertEqual(indices.tolist(), [1, 2])
         self.assertEqual(tg.lstm(tg.zeros((2, 1, 4)), tg.zeros((1, 1)), tg.zeros((1, 1)), tg.zeros((4, 1)))._fields, ("y", "h", "c"))
+
+    def test_images_change_by_the_draws_of_a_generator(self):
+        golden = json.loads(Path(os.environ["TAPEGRAD_SOURCE_DIR"], "tests", "golden", "image_transforms.json").read_text())
+        images = tg.tensor(golden["images"]).view(golden["shape"])
+        for name, change in {
+            "crop": lambda rng: tg.random_crop(images, rng, height=4, width=3, padding=2),
+            "horizontal flip": lambda rng: images.random_horizontal_flip(rng),
+            "cutout": lambda rng: tg.cutout(images, rng, 2),
+            "normalize": lambda rng: tg.normalize_channels(images, [0.25, -1.5], [0.3, 7.0]),
+        }.items():
+            with self.subTest(name):
+                changed, expected = change(tg.Rng(5)), golden["cases"][name]
+                self.assertEqual(changed.shape, tuple(expected["shape"]))
+                self.assertEqual(changed.reshape([-1]).tolist(), expected["values"])
 
     def test_wrong_arguments_are_exceptions_with_a_sentence(self):
         x = tg.ones((2, 3))

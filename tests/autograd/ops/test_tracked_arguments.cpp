@@ -64,6 +64,9 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"autograd/tensor/stored_tensor.h", {"StoredTensor", "same_bytes", "bytes_of"}},
     {"autograd/quantized/quantized_matrix.h", {"fill"}},  // after QuantizedMatrix has checked it
     {"arrays/array_loader.h", {"rows_of"}},
+    {"arrays/image_transforms.h",
+     {"random_crop", "random_horizontal_flip", "random_vertical_flip", "random_rotation", "cutout",
+      "normalize_channels"}},
     {"arrays/npy.h", {"save_npy", "save_npz"}},
     {"run/folder/run_checkpoint.h", {"check_finite_tensors", "check_finite_weights"}},
     {"run/folder/kept_models.h", {"keep_model"}},
