@@ -205,9 +205,9 @@ class Program(Reader):
     def is_declaration(self):
         begin = self.at
         found = self.type() is not None and (self.peek().kind == "name" or self.peek().text == "[")
-        is_one = found and (self.peek().text != "[" or self.tokens[self.at - 1].text in ("auto", "&"))
+        found = found and (self.peek().text != "[" or self.tokens[self.at - 1].text in ("auto", "&"))
         self.at = begin
-        return is_one
+        return found
 
     def scope(self, indent, comments):
         kind, name = self.type(), self.take()
@@ -220,10 +220,9 @@ class Program(Reader):
         if self.taken("++"):
             return f"{self.expression()[0]} += 1"
         text = self.expression()[0]
-        if self.peek().text in ("=", "+=", "-=", "*=", "/="):
-            sign = self.take()
-            text = f"{text} {sign} {self.expression()[0]}"
-        return text
+        if self.peek().text not in ("=", "+=", "-=", "*=", "/="):
+            return text
+        return f"{text} {self.take()} {self.expression()[0]}"
 
     def loop(self, indent):
         self.take("for"), self.take("(")
@@ -236,14 +235,13 @@ class Program(Reader):
     def names(self, kind):
         """One name, or [several], as variables."""
         if not self.taken("["):
-            names = [self.take()]
-            self.types[names[0]] = kind
-            return names
+            self.types[self.peek().text] = kind
+            return [self.take()]
         names = []
         while not self.taken("]"):
             names.append(self.take())
+            self.types[names[-1]] = ""
             self.taken(",")
-        self.types.update(dict.fromkeys(names, ""))
         return names
 
     def each(self, count):
@@ -251,7 +249,7 @@ class Program(Reader):
         values, kind = self.expression()
         if kind.startswith("std::map"):
             return f"sorted({values}.items())"
-        return f"{values[:-2]}().items()" if count == 2 and values.endswith(".parameters()") else values
+        return f"{values}.items()" if count == 2 and values.endswith(".parameters()") else values
 
     def counted(self, name):
         """begin; name < end; ++name) as a range."""
