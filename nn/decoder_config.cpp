@@ -276,7 +276,8 @@ DeltaSizes DecoderConfig::delta_sizes() const {
 }
 
 MambaSizes DecoderConfig::mamba_sizes() const {
-  const auto usual = std::clamp<std::int64_t>(2 * n_embd / mamba.head_size, 1, 1 << 16);
+  const auto usual =
+      std::clamp<std::int64_t>(2 * n_embd / std::max<std::int64_t>(mamba.head_size, 1), 1, 1 << 16);
   return {mamba.heads.value_or(static_cast<int>(usual)), mamba.head_size, mamba.groups,
           mamba.state_size};
 }

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
                           GemmaForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig,
-                          GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
+                          GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
                           Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
                           Phi3ForCausalLM, Qwen3_5ForCausalLM, Qwen3_5TextConfig, Qwen3MoeConfig, Qwen3MoeForCausalLM, Qwen3NextConfig, Qwen3NextForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
@@ -30,6 +30,7 @@ YARN = {"rope_type": "yarn", "rope_theta": 5.0, "factor": 2.5, "original_max_pos
 LONGROPE = {"rope_type": "longrope", "rope_theta": 50.0, "factor": 1.5, "attention_factor": 0.875, "original_max_position_embeddings": 3, "short_factor": [1.0, 1.25, 1.5],
             "long_factor": [1.5, 3.0, 4.5]}
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 5, "linear_value_head_dim": 6}
+MAMBA = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 6}
 KINDS = ["sliding_attention", "full_attention"]
 MODELS = {
     "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
@@ -74,6 +75,15 @@ MODELS = {
     "granitemoe": lambda: GraniteMoeForCausalLM(GraniteMoeConfig(
         **SHAPE, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=3.0, logits_scaling=2.5,
         residual_multiplier=0.6, attention_multiplier=0.3)),
+    "granitemoehybrid": lambda: GraniteMoeHybridForCausalLM(GraniteMoeHybridConfig(
+        **SHAPE | {"num_hidden_layers": 3}, layer_types=["mamba", "attention", "mamba"], num_local_experts=4, num_experts_per_tok=2,
+        shared_intermediate_size=10, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3,
+        **MAMBA)),
+    # Without experts, and with all that the hub's models have not.
+    "granitemoehybrid_dense": lambda: GraniteMoeHybridForCausalLM(GraniteMoeHybridConfig(
+        **SHAPE | {"tie_word_embeddings": False}, layer_types=["attention", "mamba"], num_local_experts=0, shared_intermediate_size=24,
+        position_embedding_type="rope", attention_multiplier=0.3, mamba_conv_bias=False, attention_bias=True,
+        **MAMBA | {"mamba_n_groups": 1, "mamba_d_conv": 3, "mamba_expand": 3})),
     "lfm2": lambda: Lfm2ForCausalLM(Lfm2Config(
         **SHAPE | {"num_hidden_layers": 3}, layer_types=["conv", "full_attention", "conv"], rope_parameters={"rope_type": "default", "rope_theta": 500.0},
         block_multiple_of=4)),

@@ -114,8 +114,9 @@ std::string layer_in_files(const Family& family, const std::string& ours) {
   const std::string name = hf_name(family.hf, ours + std::string(kWeight));
   return name.substr(0, name.size() - kWeight.size());
 }
-std::string layer_of_files(const Family& family, const std::string& theirs) {
-  const HfPlace place = place_of(family.hf, theirs + std::string(kWeight));
+std::string layer_of_files(const Family& family, const nn::DecoderConfig& config,
+                           const std::string& theirs) {
+  const HfPlace place = place_of(family.hf, config, theirs + std::string(kWeight));
   if (place.expert || !place.ours.ends_with(kWeight)) return theirs;
   return place.ours.substr(0, place.ours.size() - kWeight.size());
 }
@@ -168,7 +169,7 @@ Adapter open_peft(const fs::path& folder, const nn::DecoderConfig& config) {
     check(known, "{}: '{}' is no adapter of a linear layer of {}", file->name(), name,
           family.hf.model_class);
     const std::string layer = name.substr(prefix.size(), matrix - prefix.size());
-    places.emplace(layer_of_files(family, layer) + name.substr(matrix), AdapterPlace{name});
+    places.emplace(layer_of_files(family, config, layer) + name.substr(matrix), AdapterPlace{name});
   }
   const auto options_of = [&](const std::string& layer, std::int64_t) {
     nn::LoraOptions own = options;

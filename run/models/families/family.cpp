@@ -87,10 +87,11 @@ bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
 bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours) {
   const nn::DecoderNames names = nn::decoder_names(config);
   const auto has = [&](std::string_view part) { return ours.find(part) != std::string_view::npos; };
-  const bool conv = config.has_conv(block), delta = config.has_delta(block);
-  if (has(fmt::format(".{}.", names.attention)) && (conv || delta)) return false;
-  if (has(fmt::format(".{}.", names.conv)) && !conv) return false;
-  if (has(fmt::format(".{}.", names.delta)) && !delta) return false;
+  const std::pair<const char*, char> mixers[] = {
+      {names.attention, 'A'}, {names.conv, 'C'}, {names.delta, 'D'}, {names.mamba, 'M'}};
+  for (const auto& [part, mixer] : mixers) {
+    if (has(fmt::format(".{}.", part)) && config.mixer(block) != mixer) return false;
+  }
   const std::string mlp = fmt::format(".{}.", names.mlp);
   if (!has(mlp)) return true;
   const bool of_experts = has(fmt::format("{}{}.", mlp, names.in_experts.router)) ||
@@ -150,8 +151,9 @@ std::string leading_dense_pattern(std::int64_t dense, int blocks) {
 }
 
 bool is_own_form(std::string_view option) {
-  static constexpr std::string_view kForms[] = {
-      kRotation, kWindows, kRotaryBlocks, kDenseBlocks, kLeadingDense, kMixers, kAdjustedInner};
+  static constexpr std::string_view kForms[] = {kRotation,      kWindows,      kRotaryBlocks,
+                                                kDenseBlocks,   kLeadingDense, kMixers,
+                                                kAdjustedInner, kSharedInner,  kMambaWidth};
   return std::find(std::begin(kForms), std::end(kForms), option) != std::end(kForms);
 }
 

@@ -282,6 +282,11 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (key.option == kRotaryBlocks) options.insert("rope_pattern");
     if (key.option == kDenseBlocks || key.option == kLeadingDense) options.insert("moe_pattern");
     if (key.option == kMixers) options.insert("mixer_pattern");
+    if (key.option == kMambaWidth) options.insert("mamba_head_size");
+    if (key.option == kSharedInner) {
+      options.insert({"n_inner", "moe_inner"});
+      if (config.moe.shared_inner > 0) options.insert("moe_shared_inner");
+    }
     if (key.option == kLongRope && is_longrope) {
       for (const auto option : rope_scaling_options(Kind::longrope)) options.insert(option);
     }
@@ -300,6 +305,9 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     // transformers looks for it beside the parts for each kind of blocks.
     if (family.model.rope_window_base != 0) options.erase("rope_truncate");
   }
+  // No class but that of a family whose dense feed-forward has a key of its own takes 0 of them.
+  const bool needs_experts = family.model.moe.exist() && key_of(keys, kSharedInner) == nullptr;
+  if (needs_experts && !config.moe.exist()) options.erase("moe_experts");
   const char letters[] = {'A', family.mixer};
   if (config.mixer_pattern.find_first_not_of(letters, 0, 2) != std::string::npos) {
     options.erase("mixer_pattern");

@@ -35,6 +35,11 @@ nn::DecoderConfig unusual(const Family& family) {
     c.mixer_pattern = "DDA", c.delta_heads = 4, c.delta_key_heads = 2;
     c.delta_key_size = 6, c.delta_value_size = 10;
   }
+  if (family.mixer == 'M') {
+    c.mixer_pattern = "MMA", c.conv_kernel = 3;
+    c.mamba = {.heads = 6, .head_size = 8, .state_size = 10, .groups = 2};
+    c.moe.inner = c.n_inner;
+  }
   if (family.name == "lfm2_moe") c.moe.pattern = "DEEE";
   if (family.hf.scales_queries) c.query_scale_beta = 0.25;
   if (family.follow != nullptr) family.follow(c);
@@ -111,6 +116,10 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
         read_otherwise.insert({"mixer_pattern", "conv_kernel", "moe_pattern"});
       }
       if (family.mixer == 'D') read_otherwise.insert({"mixer_pattern", "moe_pattern"});
+      if (family.mixer == 'M') {
+        read_otherwise.insert(
+            {"mixer_pattern", "mamba_head_size", "n_inner", "moe_inner", "moe_shared_inner"});
+      }
       for (const auto& difference : run::differences_of(back, config, read_otherwise)) {
         FAIL_CHECK(difference.option << " " << difference.value << " was " << difference.only);
       }
@@ -119,6 +128,7 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
       const nn::DecoderConfig settled = there_and_back(family, *keys, usual);
       CHECK(!settled.n_kv_head);
       CHECK(!settled.head_size);
+      if (run::key_of(*keys, run::kSharedInner) != nullptr) continue;
       CHECK(settled.n_inner.has_value() != family.inner_by_default);
     }
   }
@@ -163,6 +173,10 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   }
   c.residual_scale = 0.5;
   CHECK(run::family_of(c).name == "granite");
+  // A Granite without experts whose gate is joined is no Granite-MoE.
+  c.joined_gate = true;
+  CHECK(run::family_of(c).name == "granitemoehybrid");
+  CHECK(run::export_obstacle(c).starts_with("as gguf"));
   c = {.arch = nn::Architecture::llama, .rope_pattern = "NR"};
   CHECK(run::family_of(c).name == "smollm3");
   c = {.arch = nn::Architecture::llama, .qkv_bias = true, .qk_norm = true};
@@ -184,6 +198,10 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   CHECK_THAT(run::export_obstacle(c),
              ContainsSubstring("Qwen3_5ForCausalLM cannot express a model with attn_gate false") ||
                  ContainsSubstring("Qwen3_5ForCausalLM cannot express a model with norm rms"));
+  c.mixer_pattern = "AM";
+  CHECK(run::family_of(c).name == "granitemoehybrid");
+  CHECK_THAT(run::export_obstacle(c),
+             ContainsSubstring("GraniteMoeHybridForCausalLM cannot express a model with"));
   c.mixer_pattern = "CD";
   CHECK_THAT(run::export_obstacle(c), ContainsSubstring("mixer_pattern CD, only with"));
   c.mixer_pattern = "AC";

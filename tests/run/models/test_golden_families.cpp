@@ -20,12 +20,34 @@ using nlohmann::json;
 namespace {
 
 // Of some families with YaRN's or LongRoPE's positions and biases, too.
-const std::vector<std::string> kFamilies = {
-    "olmo3",        "ministral3", "phi3_longrope", "minicpm",    "nanochat", "gemma",
-    "gemma2",       "gemma3",     "granite",       "olmo2",      "phi3",     "smollm3",
-    "stablelm",     "llama_yarn", "granite_yarn",  "llama_ramp", "mixtral",  "olmoe",
-    "qwen3_moe",    "granitemoe", "lfm2",          "lfm2_bias",  "lfm2_moe", "qwen3_next",
-    "qwen3_5_text", "gpt_oss"};
+const std::vector<std::string> kFamilies = {"olmo3",
+                                            "ministral3",
+                                            "phi3_longrope",
+                                            "minicpm",
+                                            "nanochat",
+                                            "gemma",
+                                            "gemma2",
+                                            "gemma3",
+                                            "granite",
+                                            "olmo2",
+                                            "phi3",
+                                            "smollm3",
+                                            "stablelm",
+                                            "llama_yarn",
+                                            "granite_yarn",
+                                            "llama_ramp",
+                                            "mixtral",
+                                            "olmoe",
+                                            "qwen3_moe",
+                                            "granitemoe",
+                                            "lfm2",
+                                            "lfm2_bias",
+                                            "lfm2_moe",
+                                            "qwen3_next",
+                                            "qwen3_5_text",
+                                            "gpt_oss",
+                                            "granitemoehybrid",
+                                            "granitemoehybrid_dense"};
 // What llama.cpp cannot compute, or GGUF not hold as these models have it.
 const std::map<std::string, std::string> kNotInGguf = {
     {"llama_ramp",
@@ -41,7 +63,9 @@ const std::map<std::string, std::string> kNotInGguf = {
     {"qwen3_next", "cannot express a model with moe_pattern EED"},
     {"qwen3_5_text", "cannot express a model with norm rms-plus, only with rms"},
     {"gpt_oss", "rope_truncate false, only with true: llama.cpp passes it over"},
-    {"nanochat", "cannot express a model with"}};
+    {"nanochat", "cannot express a model with"},
+    {"granitemoehybrid", "cannot express a model with"},
+    {"granitemoehybrid_dense", "cannot express a model with"}};
 
 // transformers cuts texts of Qwen's models in this way, whatever the file says.
 void cut_as_qwen2(json& tokenizer) {
@@ -124,13 +148,16 @@ TEST_CASE("ten steps of fine-tuning of families have the losses of PyTorch's", "
   // Ten steps at a rate of 1e-2 enlarge what products round: SmolLM3's losses differ by 1.1e-5 with
   // OpenBLAS's kernels for Haswell, and by 3.5e-6 with those for Nehalem. Experts enlarge it more
   // (8.3e-5, Qwen3-MoE with kernels for any processor; 5.2e-4, Qwen3-Next, of four blocks), and
-  // gpt-oss's in steep gates as well (4.2e-4 at one of the steps).
+  // gpt-oss's in steep gates as well (4.2e-4 at one of the steps). The tenth step of the dense
+  // Granite 4 is as steep: 9.6e-5, where PyTorch's own loss moves by 1.8e-4 with weights that are
+  // off by 1e-7.
   for (const std::string& name : kFamilies) {
     INFO(name);
     const GoldenFamily golden(name);
     const run::TextModel model = golden.load();
     check_fine_tuning(model, golden.expected,
                       name == "qwen3_next" || name == "gpt_oss" ? 1e-3
+                      : name == "granitemoehybrid_dense"        ? 5e-4
                       : model.gpt.config.moe.exist()            ? 3e-4
                                                                 : 3e-5);
   }
@@ -159,6 +186,8 @@ TEST_CASE("families come back from Hugging Face's layout with their weights", "[
                         key == "pretraining_tp" || key == "bos_token_id" || value.is_null() ||
                         key == "router_jitter_noise" || key == "output_router_logits" ||
                         key == "num_local_experts" || key == "intermediate_size" ||
+                        key == "mamba_chunk_size" || key.starts_with("time_step_") ||
+                        (key == "router_aux_loss_coef" && name == "granitemoehybrid_dense") ||
                         key == "block_auto_adjust_ff_dim" || key == "block_multiple_of";
       if (!left) CHECK(after.at(key) == value);
     }
@@ -247,6 +276,50 @@ TEST_CASE("projections of a Qwen3-Next's gated delta nets are rows of one matrix
   CHECK_THROWS_WITH(
       run::hf_name(model_family("qwen3_next").hf, "layers.0.linear_attn.in_proj_z.weight"),
       ContainsSubstring("is a part of layers.#.linear_attn.in_proj_qkvz.weight in files of"));
+}
+
+TEST_CASE("what a Granite 4's config.json says of Mamba-2 and of widths fits, or is refused",
+          "[families]") {
+  const GoldenFamily golden("granitemoehybrid"), dense("granitemoehybrid_dense");
+  const nn::DecoderConfig c = golden.load().gpt.config, d = dense.load().gpt.config;
+  CHECK((c.mixer_pattern == "MA" && d.mixer_pattern == "AM"));
+  CHECK((c.mamba == nn::MambaOptions{.heads = 4, .head_size = 8, .state_size = 6, .groups = 2}));
+  CHECK((c.moe.shared_inner == 10 && c.expert_inner() == 24 && c.conv_bias));
+  CHECK((!d.moe.exist() && d.inner() == 24 && d.conv_kernel == 3 && !d.conv_bias));
+  CHECK(d.mamba.head_size == 12);  // three times the width, of four heads
+  CHECK((!c.rotary() && d.rotary()));
+  const auto refused = [](const std::string& key, const json& value, const std::string& why) {
+    const GoldenFamily own("granitemoehybrid");
+    own.configure(key, value);
+    CHECK_THROWS_WITH(own.load(), ContainsSubstring(why));
+  };
+  refused("mamba_d_head", 7, "mamba_d_head 7 must be 8: mamba_expand 2 times hidden_size 16");
+  refused("mamba_d_head", nullptr, "there is no 'mamba_d_head'");
+  refused("mamba_n_heads", 5, "mamba_n_heads 5 do not divide 32 channels");
+  refused("mamba_n_heads", 0, "mamba_n_heads");
+  refused("mamba_expand", 0, "mamba_expand 0 must be 1 to");
+  refused("mamba_n_groups", 3, "mamba_heads 4 are not divisible by mamba_groups 3");
+  refused("mamba_d_state", 7, "layers.0.mamba.conv1d");
+  refused("mamba_proj_bias", true, "mamba_proj_bias true is not supported, only false");
+  refused("time_step_limit", {0.0, 0.5}, "time_step_limit [0.0,0.5] is not supported");
+  refused("layer_types", {"mamba", "full_attention", "mamba"},
+          "layer_types: 'full_attention' is not supported, only mamba and attention");
+  refused("position_embedding_type", "alibi", "position_embedding_type 'alibi' is not supported");
+  refused("shared_intermediate_size", 0, "shared_intermediate_size 0 must be 1 to");
+  refused("num_local_experts", 0, "layers.0.");
+  const GoldenFamily other("granitemoehybrid");
+  other.configure("mamba_d_head", "auto");
+  other.configure("position_embedding_type", "nope");
+  other.configure("rope_parameters", {{"rope_theta", 5000.0}, {"rope_type", "default"}});
+  check_computes(other.load(), other.expected);
+  // What transformers has no class for.
+  nn::DecoderConfig odd = c;
+  odd.mamba.heads = 3, odd.mamba.groups = 1;
+  CHECK_THAT(run::export_obstacle(odd), ContainsSubstring("to be a multiple of n_embd 16"));
+  odd = c, odd.moe.shared_inner = 0;
+  CHECK_THAT(run::export_obstacle(odd), ContainsSubstring("moe_shared_inner 0, only with 1024"));
+  odd = c, odd.mixer_pattern = "MD";
+  CHECK_THAT(run::export_obstacle(odd), ContainsSubstring("mixer_pattern MD"));
 }
 
 TEST_CASE("the text model of a Qwen 3.5 that sees pictures is opened", "[families]") {

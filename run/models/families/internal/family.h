@@ -49,11 +49,14 @@ struct FamilyKey {
 // In place of an option: all options of rotary positions, or of windows, which have no key each;
 // rope_pattern, as a list of 1 and 0; moe_pattern, as a list of dense blocks, or as the number of
 // those that stand before all others; mixer_pattern, as a list of kinds of blocks; n_inner, as
-// numbers that LFM2's class makes it from; or those of LongRoPE, whose factors GGUF has as tensors.
+// numbers that LFM2's class makes it from; n_inner, moe_inner and moe_shared_inner, where a block's
+// dense feed-forward has one key whether experts stand beside it or not; mamba_head_size, as a
+// number or a share of the width; or those of LongRoPE, whose factors GGUF has as tensors.
 inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
                                   kRotaryBlocks = "rotary blocks", kDenseBlocks = "dense blocks",
                                   kLeadingDense = "leading dense blocks", kMixers = "mixers",
-                                  kAdjustedInner = "adjusted n_inner", kLongRope = "longrope";
+                                  kAdjustedInner = "adjusted n_inner", kLongRope = "longrope",
+                                  kSharedInner = "shared n_inner", kMambaWidth = "mamba width";
 // True for an option that files have in a form of its own, for which a key of it stands.
 bool is_own_form(std::string_view option);
 
@@ -62,6 +65,8 @@ bool is_own_form(std::string_view option);
 // the stack.
 struct HfTensorName {
   std::string_view ours, theirs;
+  // Models whose tensor of theirs this is, where ours depends on it. Null: all.
+  bool (*of)(const nn::DecoderConfig& config) = nullptr;
 };
 
 // A tensor of ours that is rows of one of Hugging Face's, of which others have the rest: row i of
@@ -227,6 +232,7 @@ Family qwen3_moe_family();
 // delta nets, gates of attention, and norms of weights 1 + w.
 void take_gated_delta_nets(Family& family);
 Family granite_family();
+Family granitemoe_family();
 Family gemma_family();
 Family gemma3_family();
 Family olmo2_family();

@@ -123,30 +123,35 @@ void set_leading_dense(const nn::DecoderConfig& c, Json& json) {
 
 namespace {
 
-// The word of layer_types for what stands in place of attention.
-const char* mixer_word(const Family& family) {
-  return family.mixer == 'C' ? kConvLayer : kLinearLayer;
+// The words of layer_types for what stands in place of attention, and for attention.
+struct MixerWords {
+  const char *other, *attention;
+};
+MixerWords mixer_words(const Family& family) {
+  if (family.mixer == 'M') return {kMambaLayer, kAttentionLayer};
+  return {family.mixer == 'C' ? kConvLayer : kLinearLayer, kFullLayer};
 }
 
 }  // namespace
 
 void read_mixers(const HfConfig& file, const Family& family, nn::DecoderConfig& c) {
-  const std::string other = mixer_word(family);
+  const auto [other, attention] = mixer_words(family);
   const auto types = file.get("layer_types", std::vector<std::string>());
   check(types.empty() || std::ssize(types) == c.n_layer, "{}: layer_types names {} layers of {}",
         file.path(), types.size(), c.n_layer);
   c.mixer_pattern.clear();
   for (const std::string& type : types) {
-    check(type == other || type == kFullLayer,
+    check(type == other || type == attention,
           "{}: layer_types: '{}' is not supported, only {} and {}", file.path(), type, other,
-          kFullLayer);
+          attention);
     c.mixer_pattern += type == other ? family.mixer : 'A';
   }
   if (!types.empty()) return;
+  if (family.mixer == 'M') c.mixer_pattern = "M";
   if (family.mixer == 'D') {
     c.mixer_pattern =
         pattern_with_last('D', 'A', file.get<std::int64_t>("full_attention_interval", 4));
-  } else if (file.has_value("full_attn_idxs")) {
+  } else if (family.mixer == 'C' && file.has_value("full_attn_idxs")) {
     c.mixer_pattern.assign(static_cast<std::size_t>(c.n_layer), 'C');
     for (const auto block : file.get("full_attn_idxs", std::vector<std::int64_t>())) {
       if (block >= 0 && block < c.n_layer) c.mixer_pattern[static_cast<std::size_t>(block)] = 'A';
@@ -156,11 +161,12 @@ void read_mixers(const HfConfig& file, const Family& family, nn::DecoderConfig& 
 
 // Older versions know LFM2's blocks with attention by their numbers.
 void set_mixers(const Family& family, const nn::DecoderConfig& c, Json& json) {
+  const MixerWords words = mixer_words(family);
   Json types = Json::array(), attention = Json::array();
   for (int i = 0; i < c.n_layer; ++i) {
-    const bool mixes = c.has_conv(i) || c.has_delta(i);
-    types.push_back(mixes ? mixer_word(family) : kFullLayer);
-    if (!mixes) attention.push_back(i);
+    const bool attends = c.has_attention(i);
+    types.push_back(attends ? words.attention : words.other);
+    if (attends) attention.push_back(i);
   }
   json["layer_types"] = types;
   if (family.mixer == 'C') json["full_attn_idxs"] = attention;
@@ -194,6 +200,58 @@ void read_adjusted_inner(const HfConfig& file, nn::DecoderConfig& c) {
         "{}: block_auto_adjust_ff_dim makes {} channels of intermediate_size {}", file.path(),
         width, c.inner());
   c.n_inner = static_cast<std::int64_t>(width);
+}
+
+void read_shared_inner(const HfConfig& file, nn::DecoderConfig& c) {
+  const auto width = [&](const char* key, std::int64_t absent) {
+    check(!file.has(key) || file.has_value(key), "{}: '{}' must be a number, not null", file.path(),
+          key);
+    const auto value = file.get<std::int64_t>(key, absent);
+    check(value >= 1 && value <= 1 << 22, "{}: {} {} must be 1 to {}", file.path(), key, value,
+          1 << 22);
+    return value;
+  };
+  c.n_inner = width("shared_intermediate_size", 1024);
+  const std::int64_t of_experts = width("intermediate_size", 11008);
+  if (!c.moe.exist()) return;
+  c.moe.shared_inner = *c.n_inner;
+  c.moe.inner = c.n_inner = of_experts;
+}
+
+// Without experts, files of the hub have the same number twice.
+void set_shared_inner(const nn::DecoderConfig& c, Json& json) {
+  json["intermediate_size"] = c.moe.exist() ? c.expert_inner() : c.inner();
+  json["shared_intermediate_size"] = c.moe.exist() ? c.moe.shared_inner : c.inner();
+}
+
+void read_mamba_width(const HfConfig& file, nn::DecoderConfig& c) {
+  const auto expand = file.get<std::int64_t>("mamba_expand", 2);
+  check(expand >= 1 && expand <= 1 << 16, "{}: mamba_expand {} must be 1 to {}", file.path(),
+        expand, 1 << 16);
+  const std::int64_t width = expand * c.n_embd, heads = c.mamba_sizes().heads;
+  check(width % heads == 0, "{}: mamba_n_heads {} do not divide {} channels", file.path(), heads,
+        width);
+  const bool is_own = file.text("mamba_d_head") == "\"auto\"" || !file.has("mamba_d_head");
+  c.mamba.head_size = is_own ? width / heads : file.need<std::int64_t>("mamba_d_head");
+  check(c.mamba.head_size == width / heads,
+        "{}: mamba_d_head {} must be {}: mamba_expand {} times hidden_size {} over {} heads",
+        file.path(), c.mamba.head_size, width / heads, expand, c.n_embd, heads);
+  const std::string limit = file.text("time_step_limit");
+  check(limit.empty() || limit == R"([0.0,"Infinity"])" ||
+            limit == R"([0.0,{"__float__":"Infinity"}])",
+        "{}: time_step_limit {} is not supported, only [0.0, Infinity]", file.path(), limit);
+}
+
+void set_mamba_width(const nn::DecoderConfig& c, Json& json) {
+  const nn::MambaSizes sizes = c.mamba_sizes();
+  if (c.has_some('M')) {
+    json["mamba_d_head"] = sizes.head_size;
+    json["mamba_expand"] = sizes.channels() / c.n_embd;
+  } else {  // transformers wants sizes that fit each other, whether a block has them or not
+    json["mamba_n_heads"] = 1;
+    json["mamba_d_head"] = 2 * c.n_embd;
+    json["mamba_expand"] = 2;
+  }
 }
 
 }  // namespace tapegrad::run

@@ -59,7 +59,7 @@ class HfSource : public TensorSource {
     if (const auto parts = rows_of(family_, name); !parts.empty()) {
       return add_rows(file, stored, entry, parts);
     }
-    const HfPlace place = place_of(family_, name);
+    const HfPlace place = place_of(family_, config_, name);
     name = place.ours;
     if (place.expert) {
       check(experts_[name].emplace(*place.expert, Place{file, stored}).second,

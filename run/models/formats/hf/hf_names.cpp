@@ -65,10 +65,11 @@ Tensor part_of(const Tensor& stack, std::int64_t i) {
 
 }  // namespace
 
-HfPlace place_of(const HfFamily& family, const std::string& theirs) {
+HfPlace place_of(const HfFamily& family, const nn::DecoderConfig& config,
+                 const std::string& theirs) {
   for (const HfTensorName& row : family.names) {
     const auto numbers = numbers_in(theirs, row.theirs);
-    if (!numbers) continue;
+    if (!numbers || (row.of != nullptr && !row.of(config))) continue;
     HfPlace place{with_numbers(row.ours, *numbers)};
     if (is_of_experts(row)) place.expert = tapegrad::number_of<std::int64_t>(numbers->expert);
     if (is_of_experts(row) && !place.expert) return {theirs};  // a number without end

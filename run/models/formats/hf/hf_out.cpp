@@ -51,6 +51,10 @@ void check_hf_config(const nn::DecoderConfig& config) {
   with_window_base(family.hf.model_class, family, config);
   check(config.n_embd % config.n_head == 0,
         "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
+  const nn::MambaSizes mamba = config.mamba_sizes();
+  check(!config.has_some('M') || mamba.channels() % config.n_embd == 0,
+        "transformers needs mamba_heads {} times mamba_head_size {} to be a multiple of n_embd {}",
+        mamba.heads, mamba.head_size, config.n_embd);
 }
 
 bool is_hf_config(const nn::DecoderConfig& config) {

@@ -28,5 +28,12 @@ void set_mixers(const Family& family, const nn::DecoderConfig& config, Json& jso
 // written as it is.
 void read_adjusted_inner(const HfConfig& file, nn::DecoderConfig& config);
 void set_adjusted_inner(const nn::DecoderConfig& config, Json& json);
+// The widths of experts and of the feed-forward beside them, which is the only one without experts:
+// kSharedInner.
+void read_shared_inner(const HfConfig& file, nn::DecoderConfig& config);
+void set_shared_inner(const nn::DecoderConfig& config, Json& json);
+// The channels of Mamba-2's heads, and what its classes have beside them: kMambaWidth.
+void read_mamba_width(const HfConfig& file, nn::DecoderConfig& config);
+void set_mamba_width(const nn::DecoderConfig& config, Json& json);
 
 }  // namespace tapegrad::run

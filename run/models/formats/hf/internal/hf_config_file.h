@@ -15,7 +15,8 @@ namespace tapegrad::run {
 
 // What layer_types call blocks.
 inline constexpr const char *kSlidingLayer = "sliding_attention", *kFullLayer = "full_attention",
-                            *kConvLayer = "conv", *kLinearLayer = "linear_attention";
+                            *kConvLayer = "conv", *kLinearLayer = "linear_attention",
+                            *kMambaLayer = "mamba", *kAttentionLayer = "attention";
 
 // An object of a config.json of theirs. A value that is absent or null is the one that transformers
 // takes then.
@@ -56,6 +57,10 @@ class HfConfig {
     Json json = json_;
     json.update(other.json_);
     return HfConfig(path_, std::move(json));
+  }
+  // JSON of a value, empty if it is absent or null. Constants of Python's are texts.
+  std::string text(const std::string& name) const {
+    return has_value(name) ? json_.at(name).dump() : "";
   }
   std::string path() const { return path_.string(); }
 

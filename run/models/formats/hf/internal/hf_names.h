@@ -16,7 +16,8 @@ struct HfPlace {
   std::string ours;
   std::optional<std::int64_t> expert = {};
 };
-HfPlace place_of(const HfFamily& family, const std::string& theirs);
+HfPlace place_of(const HfFamily& family, const nn::DecoderConfig& config,
+                 const std::string& theirs);
 // The tensors of ours that are rows of one of theirs, by their names; empty for others.
 struct HfRowsPlace {
   std::string ours;
