@@ -40,20 +40,18 @@ double product_rate(const Product& p, Precision precision) {
 Precision faster_precision(const Product& p, Bf16Instructions instructions) {
   if (instructions == Bf16Instructions::none) return Precision::full;
   // The shortest side decides how many multiplications each rounded number takes part in, forward
-  // and backward. These are the smallest for which a whole step was found to be faster. Processors
-  // with AVX-512 for bf16 have it for 8 bits, too; with AMX, steps in int8 were not measured.
-  const bool amx = instructions == Bf16Instructions::amx;
-  if (std::min({p.rows, p.columns, p.depth}) < (amx ? 128 : 256)) return Precision::full;
-  return amx ? Precision::bf16 : Precision::int8;
+  // and backward. These are the smallest for which a whole step was found to be faster.
+  const std::int64_t least = instructions == Bf16Instructions::amx ? 128 : 256;
+  return std::min({p.rows, p.columns, p.depth}) >= least ? Precision::bf16 : Precision::full;
 }
 
 std::string describe_precision(Precision precision, const Product& product,
                                Bf16Instructions instructions) {
-  const Precision faster = faster_precision(product, instructions);
+  const bool faster = faster_precision(product, instructions) == Precision::bf16;
+  const std::string_view name =
+      instructions == Bf16Instructions::amx ? "AMX" : "AVX-512's instructions for bf16";
   if (precision == Precision::full) {
-    if (faster == Precision::full) return "f32";
-    return fmt::format("f32; --dtype {} is faster here",
-                       kPrecisionNames[static_cast<std::size_t>(faster)]);
+    return faster ? fmt::format("f32; --dtype bf16 is faster here, by {}", name) : "f32";
   }
   if (precision == Precision::int8) {
     const std::string by = gemm_description(precision);
@@ -63,17 +61,13 @@ std::string describe_precision(Precision precision, const Product& product,
     return fmt::format("int8 in the products of linear layers and of the head, {}", multiplied);
   }
   const std::string by = gemm_description(Precision::bf16);
-  const std::string_view name =
-      instructions == Bf16Instructions::amx ? "AMX" : "AVX-512's instructions for bf16";
   const std::string_view where = "bf16 in the products of linear layers";
   if (instructions == Bf16Instructions::none) {
     return fmt::format("{}, but {}: rounded numbers are multiplied as f32, which is no faster",
                        where, by);
   }
   return fmt::format("{}, by {} and {}{}", where, by, name,
-                     faster != Precision::full
-                         ? ""
-                         : "; --dtype f32 is faster for products as small as this run's");
+                     faster ? "" : "; --dtype f32 is faster for products as small as this run's");
 }
 
 std::vector<std::string> describe_compute(const std::optional<Product>& product) {

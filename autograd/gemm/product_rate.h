@@ -20,8 +20,7 @@ struct Product {
 double product_rate(const Product& product, Precision precision = Precision::full);
 
 // The precision that is faster for this product with these instructions, by a table that was
-// measured: see docs/performance.md. It is the same in every run, since nothing is timed. int8 only
-// where trainings were found to reach the loss of f32.
+// measured: see docs/performance.md. It is the same in every run, since nothing is timed.
 Precision faster_precision(const Product& product,
                            Bf16Instructions instructions = bf16_instructions());
 

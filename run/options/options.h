@@ -161,7 +161,7 @@ struct OptimizerOptions {
     t("grad_clip", o.grad_clip, "largest norm of the gradient; 0 turns clipping off", {.least = 0});
     t("dtype", o.dtype,
       "precision of the products in linear layers; everything else stays f32. auto: bf16 where it "
-      "is faster, or int8 where that was shown to learn as well");
+      "is faster");
     t("skip_outliers", o.skip_outliers,
       "skip updates whose loss or gradient norm is more than Z standard deviations above the mean "
       "of the last 128, as llm.c does",

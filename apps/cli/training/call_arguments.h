@@ -264,9 +264,7 @@ void resolve_shared(Options& plan, const Arguments<Options>& arguments) {
 // The same for --dtype auto, once it is known which precision is faster.
 inline void resolve_dtype(run::OptimizerOptions& plan, std::optional<Precision> faster) {
   if (plan.dtype != run::TrainDtype::automatic || !faster) return;
-  plan.dtype = *faster == Precision::int8   ? run::TrainDtype::int8
-               : *faster == Precision::bf16 ? run::TrainDtype::bf16
-                                            : run::TrainDtype::f32;
+  plan.dtype = *faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
 }
 
 // --gradient-accumulation-steps of so many processes, of which each needs a batch at least: unless
