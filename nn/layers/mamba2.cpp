@@ -18,14 +18,6 @@ Init log_of_first_rate() {
 
 }  // namespace
 
-std::string_view MambaOptions::first_given() const {
-  const MambaOptions plain;
-  if (heads) return "mamba_heads";
-  if (head_size != plain.head_size) return "mamba_head_size";
-  if (state_size != plain.state_size) return "mamba_state_size";
-  return groups != plain.groups ? "mamba_groups" : "";
-}
-
 Mamba2::Mamba2(const Params& p, std::int64_t width, const Mamba2Config& c) : config(c) {
   const std::int64_t mixed = config.sizes.mixed_channels();
   const Params conv = p / c.names.conv;

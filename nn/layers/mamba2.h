@@ -15,7 +15,13 @@ struct MambaOptions {
   int groups = 1;
   bool operator==(const MambaOptions&) const = default;
   // The first option that is not as in a new config; empty: there is none.
-  std::string_view first_given() const;
+  std::string_view first_given() const {
+    const MambaOptions plain;
+    if (heads) return "mamba_heads";
+    if (head_size != plain.head_size) return "mamba_head_size";
+    if (state_size != plain.state_size) return "mamba_state_size";
+    return groups != plain.groups ? "mamba_groups" : "";
+  }
 
   template <class Self, class Table>
   static void describe(Self& c, Table& t) {

@@ -110,8 +110,8 @@ TEST_CASE(
       "run::loss_of_pairs", "run::margins_of", "run::pair_rows", "run::preference_loss",
       "run::check_teacher", "run::teacher_params", "nn::distillation_loss", "kl_div",
       "run::JsonMasks::", "nn::Transformer", "nn::translate",
-      "nn::Experts::", "nn::GatedDeltaNet::", "nn::Mamba2::", "nn::RecurrentPass::",
-      "nn::ShortConv::", "nn::RouterLosses::", "clamped_swiglu", "grouped_linear",
+      "nn::Experts::", "nn::GatedDeltaNet::", "nn::Mamba2::", "nn::ShortConv::",
+      "nn::RouterLosses::", "clamped_swiglu", "grouped_linear",
       // Several processes, --plan, --eval-only, --interactive, --watch.
       "detail::mpi_carrier", "optim::make_local_steps",
       "bench::", "sampling::Evaluated::", "sampling::evaluate_",

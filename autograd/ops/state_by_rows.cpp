@@ -1,5 +1,3 @@
-#include "tapegrad/autograd/state_pieces.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -13,6 +11,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/state_rule.h"
 #include "tapegrad/autograd/profile.h"
+#include "tapegrad/autograd/state_pieces.h"
 #include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
