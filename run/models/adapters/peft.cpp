@@ -14,6 +14,7 @@
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/families/internal/family.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/keys/internal/expressible.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_names.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_weights.h"
 

@@ -5,6 +5,7 @@
 
 #include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/keys/internal/expressible.h"
 
 namespace tapegrad::run {
 

@@ -6,6 +6,7 @@
 #include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
 #include "tapegrad/run/models/families/internal/gpt2_weights.h"
+#include "tapegrad/run/models/families/keys/internal/expressible.h"
 #include "tapegrad/run/models/formats/internal/foreign_parts.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
 

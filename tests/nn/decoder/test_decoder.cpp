@@ -1,11 +1,10 @@
 // The parts of a Decoder, one by one and together, in f64.
 
 #include "tapegrad/autograd/check/gradcheck.h"
-#include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/catch.h"
-#include "tapegrad/tests/nn/models.h"
+#include "tapegrad/tests/nn/decoder/tiny_decoder.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;
@@ -145,19 +144,6 @@ const std::vector<Part>& parts() {
   return list;
 }
 
-struct Tiny {
-  explicit Tiny(const Config& config) : params(rng, DType::f64), model(params, config) {
-    randomize(params.parameters(), rng);
-    inputs = random_ids(rng, {2, config.block_size}, config.vocab_size);
-    targets = random_ids(rng, {2, config.block_size}, config.vocab_size);
-  }
-  double loss() const { return model.loss(inputs, targets).item(); }
-  Rng rng{5};
-  nn::Params params;
-  nn::Decoder model;
-  Tensor inputs, targets;
-};
-
 template <class Check>
 void for_each_part(const Check& check) {
   for (const auto arch : {nn::Architecture::gpt2, nn::Architecture::llama}) {
@@ -184,7 +170,7 @@ void move(const NamedTensors& parameters, const std::vector<Tensor>& direction, 
 
 TEST_CASE("a Decoder's gradients are the slope of its loss, whatever its parts", "[decoder]") {
   for_each_part([](const Config& config) {
-    Tiny tiny(config);
+    TinyDecoder tiny(config);
     std::vector<Tensor> direction;
     double expected = 0;
     {
@@ -209,7 +195,7 @@ TEST_CASE("a Decoder's gradients are the slope of its loss, whatever its parts",
 TEST_CASE("a Decoder's loss is that of its logits, and a cache changes nothing, whatever its parts",
           "[decoder]") {
   for_each_part([](const Config& config) {
-    Tiny tiny(config);
+    TinyDecoder tiny(config);
     const Tensor logits = tiny.model(tiny.inputs);
     CHECK(tiny.loss() == Approx(cross_entropy(logits, tiny.targets).item()).epsilon(1e-12));
     std::vector<nn::KVCache> kept(2);
@@ -234,7 +220,7 @@ TEST_CASE(
                                                               {1, 4, 6}};
   const Tensor starts = ids({0, 1, 1, 1, 4, 4, 0, 0, 0, 0, 4, 4}).view({2, 6});
   for_each_part([&](const Config& config) {
-    Tiny tiny(config);
+    TinyDecoder tiny(config);
     const auto gradients = [&](const auto& loss) {
       Tape tape;
       Tensor value = loss();
@@ -265,7 +251,7 @@ TEST_CASE(
     }
     CHECK(together[0].item() != tiny.loss());
   });
-  const Tiny tiny(tiny_config());
+  const TinyDecoder tiny(tiny_config());
   CHECK_THROWS_WITH(tiny.model.loss({tiny.inputs, starts.view({3, 4})}, tiny.targets),
                     ContainsSubstring("[decoder] document_starts must be i32 of (2, 6), not"));
 }
@@ -277,7 +263,7 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     const auto differs = [&](const Change& change) {
       Config config = plain;
       change(config);
-      return Tiny(config).loss() != Tiny(plain).loss();
+      return TinyDecoder(config).loss() != TinyDecoder(plain).loss();
     };
     CHECK(differs([](Config& c) { c.norm_place = nn::NormPlace::after; }));
     CHECK(differs([](Config& c) { c.norm_place = nn::NormPlace::both; }));
@@ -294,145 +280,17 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     CHECK(differs([](Config& c) { c.residual_scale = 2; }));
     CHECK(differs([](Config& c) { c.residual_scalars = true; }));
     CHECK(differs([](Config& c) { c.ngrams = 2; }));
-    const Tiny own(plain);
+    const TinyDecoder own(plain);
     CHECK(own.params.parameters().size() == (arch == nn::Architecture::gpt2 ? 28U : 20U));
   }
-}
-
-TEST_CASE("a window ends where block_size does, and a pattern chooses its blocks", "[decoder]") {
-  const auto loss = [](std::int64_t window, const std::string& pattern = "") {
-    Config config = tiny_config();
-    config.window = window, config.window_pattern = pattern;
-    return Tiny(config).loss();
-  };
-  CHECK(loss(6) == loss(0));
-  CHECK(loss(2, "LL") == loss(0));
-  CHECK(loss(2, "S") == loss(2));
-  CHECK(loss(2, "SL") != loss(2, "LS"));
-  CHECK(loss(2, "SL") != loss(2));
-  Config config = tiny_config();
-  config.n_layer = 5, config.window = 2, config.window_pattern = "SSL";
-  const std::vector<std::int64_t> windows = {2, 2, 0, 2, 2};
-  for (int i = 0; i < 5; ++i) {
-    CHECK(config.scores_of(i).window == windows[static_cast<std::size_t>(i)]);
-  }
-}
-
-TEST_CASE("blocks choose the base of rotary positions, and whether they have any", "[decoder]") {
-  Config plain = tiny_config();
-  plain.positions = nn::Positions::rotary;
-  const auto loss = [&](const Change& change) {
-    Config config = plain;
-    change(config);
-    return Tiny(config).loss();
-  };
-  const double usual = loss([](Config&) {});
-  CHECK(loss([](Config& c) { c.rope_pattern = "RR"; }) == usual);
-  CHECK(loss([](Config& c) { c.rope_pattern = "NR"; }) != usual);
-  CHECK(loss([](Config& c) { c.rope_pattern = "NR"; }) !=
-        loss([](Config& c) { c.rope_pattern = "RN"; }));
-  CHECK(loss([](Config& c) { c.rope_pattern = "N"; }) ==
-        loss([](Config& c) { c.positions = nn::Positions::none; }));
-  // A window that hides nothing, but chooses the base.
-  const auto base = [&](const std::string& pattern, double window_base) {
-    return loss([&](Config& c) {
-      c.window = 100, c.window_pattern = pattern, c.rope_window_base = window_base;
-    });
-  };
-  CHECK(base("SL", 0) == usual);
-  CHECK(base("SL", 10000) == usual);
-  CHECK(base("LL", 7) == usual);
-  CHECK(base("S", 7) == loss([](Config& c) { c.rope_base = 7; }));
-  CHECK(base("SL", 7) != base("LS", 7));
-  // Blocks with a base of their own are not scaled.
-  Config config = plain;
-  config.window = 2, config.window_pattern = "SL", config.rope_window_base = 7;
-  config.rope_scaling = nn::RopeScalingKind::linear, config.rope_factor = 2;
-  CHECK_FALSE(config.scaling_of(0));
-  CHECK(config.scaling_of(1));
-  config.rope_window_base = 0;
-  CHECK(config.scaling_of(0));
-}
-
-TEST_CASE("a summary counts the products of the keys that windows leave", "[decoder]") {
-  Config config = tiny_config();  // 6 positions, 8 channels, 2 blocks
-  const auto flops = [&] { return nn::summary(config).flops(); };
-  const double all = flops();
-  config.window = 2;  // sees 1, 2, 2, 2, 2, 2 keys in place of 1 to 6
-  CHECK(all - flops() == Approx(2 * 4 * 8 * (21 - 11) / 6.0));
-  config.window_pattern = "SL";
-  CHECK(all - flops() == Approx(4 * 8 * (21 - 11) / 6.0));
-  CHECK_THAT(nn::summary(config).str(), ContainsSubstring("window 2 of blocks SL"));
-}
-
-TEST_CASE("a block with norms on both sides computes what its formula says", "[decoder]") {
-  Config config = tiny_config();
-  config.arch = nn::Architecture::llama;
-  config.norm = nn::NormKind::rms_plus, config.norm_place = nn::NormPlace::both;
-  config.activation = nn::Activation::gelu, config.embedding_scale = 3;
-  const Tiny tiny(config);
-  const std::map<std::string, Tensor> p(tiny.params.parameters().begin(),
-                                        tiny.params.parameters().end());
-  const auto norm = [&](const Tensor& x, const std::string& name) {
-    const Tensor mean_square = mean(x * x, {-1}, true);
-    return x / sqrt(mean_square + 1e-5) * (p.at(name + ".weight") + 1.0);
-  };
-  const auto times = [&](const Tensor& x, const std::string& name) {
-    return linear(x, p.at(name + ".weight"));
-  };
-  Tensor x = embedding(p.at("embed_tokens.weight"), tiny.inputs) * 3.0;
-  for (const std::string layer : {"layers.0.", "layers.1."}) {
-    const Tensor in = norm(x, layer + "input_layernorm");
-    const auto turned = [&](const char* which) {
-      return rope(times(in, layer + "self_attn." + which), 4);
-    };
-    const Tensor attended = attention_reference(turned("q_proj"), turned("k_proj"),
-                                                times(in, layer + "self_attn.v_proj"), 2, true);
-    x = x + norm(times(attended, layer + "self_attn.o_proj"), layer + "post_attention_layernorm");
-    const Tensor y = norm(x, layer + "pre_feedforward_layernorm");
-    const Tensor inner = gelu(times(y, layer + "mlp.gate_proj")) * times(y, layer + "mlp.up_proj");
-    x = x + norm(times(inner, layer + "mlp.down_proj"), layer + "post_feedforward_layernorm");
-  }
-  CHECK(difference(tiny.model.hidden(tiny.inputs), norm(x, "norm"), 1e-11, 1e-12) == "");
-}
-
-TEST_CASE("residual scalars mix a block's input with the normed embedding, and begin as no mixture",
-          "[decoder]") {
-  Config config = tiny_config();
-  const auto first_logits = [&](bool scalars) {
-    config.residual_scalars = scalars;
-    Rng rng(3);
-    const nn::Params params(rng);
-    return nn::Decoder(params, config)(ids({1, 4, 0, 7}).view({1, 4}));
-  };
-  CHECK(same_bits(first_logits(true), first_logits(false)));
-
-  config.residual_scalars = true, config.norm_eps = 0.1;
-  const Tiny tiny(config);
-  const auto number = [&](const std::string& name) {
-    for (const auto& [other, t] : tiny.params.parameters()) {
-      if (other == name) return t;
-    }
-    throw std::runtime_error(name);
-  };
-  const Tensor e = tiny.model.embed(tiny.inputs);
-  const Tensor x0 = e / sqrt(mean(e * e, {2}, true) + 0.1);
-  const auto mixed = [&](const Tensor& x, const std::string& block) {
-    return x * number(block + ".residual_scalars.state") +
-           x0 * number(block + ".residual_scalars.embedding");
-  };
-  const std::vector<Tensor> states = tiny.model.residual_stream(e);
-  CHECK(difference(states[0], mixed(e, "h.0"), 1e-12, 1e-12) == "");
-  CHECK(difference(states[1], mixed(tiny.model.h[0](states[0]), "h.1"), 1e-12, 1e-12) == "");
-  CHECK(difference(states[2], tiny.model.h[1](states[1]), 1e-12, 1e-12) == "");
 }
 
 TEST_CASE("a summary counts all parts, and a config with its defaults is the same model",
           "[decoder]") {
   for_each_part([](const Config& config) {
-    const Tiny tiny(config);
+    const TinyDecoder tiny(config);
     CHECK(nn::summary(config).parameters() == tiny.params.count());
-    const Tiny settled(config.with_defaults());
+    const TinyDecoder settled(config.with_defaults());
     CHECK(settled.loss() == tiny.loss());
     const Config& c = tiny.model.config;
     CHECK((c.bias && c.qkv_bias && c.activation && c.gated && c.separate_qkv && c.positions &&

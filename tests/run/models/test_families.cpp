@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/keys/internal/expressible.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/tests/catch.h"
 

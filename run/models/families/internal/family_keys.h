@@ -3,7 +3,6 @@
 #include <cmath>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,51 +37,12 @@ void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig
 std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
                                                                const nn::DecoderConfig& config);
 
-// Options of a config that files with these keys have, or need not have; "tied" only where it has
-// a key.
-std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys,
-                                      const nn::DecoderConfig& config);
-
-// The options of a kind of scaled rotary positions, or of all kinds.
-std::vector<std::string_view> rope_scaling_options(
-    std::optional<nn::RopeScalingKind> kind = std::nullopt);
-
-// The model of the family that comes nearest to a config: with those of its options that are
-// `free`.
-nn::DecoderConfig model_with(const Family& family, const nn::DecoderConfig& config,
-                             const std::set<std::string_view>& free);
-
-// An option of a config, as the model has it, beside the value that it would have to have.
-struct OptionDifference {
-  std::string option, value, only;
-};
-// The options whose values differ from `only`. Ignores those in `free`, defaults, and options that
-// have no effect in the model.
-std::vector<OptionDifference> differences_of(const nn::DecoderConfig& config,
-                                             nn::DecoderConfig only,
-                                             const std::set<std::string_view>& free);
-// Refuses the first difference: "GGUF cannot express a model with rope true, only with false", and
-// the reason for the option, if there is one.
-using Reasons = std::vector<std::pair<std::string_view, std::string_view>>;
-void require_expressible(std::string_view format, const nn::DecoderConfig& config,
-                         const nn::DecoderConfig& only, const std::set<std::string_view>& free,
-                         const Reasons& reasons = {});
-
-// The same for dense blocks, if a family with these keys has them before all others.
-void require_leading_dense(std::string_view format, const std::vector<FamilyKey>& keys,
-                           const nn::DecoderConfig& config);
-
 // For a window that null turns off. Error unless it is above 0.
 Value window_above_zero(const Value& window);
 // Of a value of a file, which may be a whole number. Error for one that is no number.
 double number_of(const Value& value);
 // A pattern of blocks whose every `size`-th has the letter `last`; 1 to 4,096.
 std::string pattern_with_last(char others, char last, std::int64_t size);
-
-// The same model with a base of its own for the positions of blocks with the window, where files of
-// the family always have one. Error if it would not be the same.
-nn::DecoderConfig with_window_base(std::string_view format, const Family& family,
-                                   nn::DecoderConfig config);
 
 // llama.cpp scales scores of Gemma's models by the width of the residual stream if there are as
 // many blocks as the largest of them has.
@@ -94,10 +54,6 @@ void scale_by_width(nn::DecoderConfig& c) {
 
 // The first key of an option; null if there is none.
 const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view option);
-
-// True if an option that is true or false is true, as the model has it.
-bool has_option(const nn::DecoderConfig& config, std::string_view option);
-void set_option(nn::DecoderConfig& config, std::string_view option, const Value& value);
 
 // "a", "a and b", "a, b and c".
 std::string words_in_a_row(const std::vector<std::string_view>& words);

@@ -6,6 +6,8 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/keys/internal/effective_config.h"
+#include "tapegrad/run/models/families/keys/internal/expressible.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_settings.h"

@@ -10,6 +10,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/keys/internal/effective_config.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
 #include "tapegrad/run/models/formats/internal/foreign_parts.h"

@@ -5,6 +5,7 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/keys/internal/effective_config.h"
 
 namespace tapegrad::run {
 namespace {

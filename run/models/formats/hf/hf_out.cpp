@@ -4,6 +4,7 @@
 #include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/keys/internal/expressible.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_config.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_names.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_texts.h"

@@ -2,6 +2,7 @@
 
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/keys/internal/expressible.h"
 #include "tapegrad/run/models/formats/hf/hf_out.h"
 #include "tapegrad/run/models/formats/hf/internal/hf_config.h"
 #include "tapegrad/run/models/formats/internal/pre_tokenizer_steps.h"
