@@ -4,9 +4,12 @@
 #include <cmath>
 #include <numbers>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/memory/dry_run.h"
 
 namespace tapegrad::arrays {
 namespace {
@@ -29,6 +32,7 @@ Size size_of(std::string_view transform, const Tensor& images) {
 template <class Visit>
 Tensor each_image(const Tensor& images, const Size& from, const Size& to, const Visit& visit) {
   Tensor changed = Tensor::zeros({to.n, to.c, to.h, to.w}, images.dtype());
+  if (in_dry_run()) return changed;
   dispatch(images.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const x = images.data<T>();
@@ -140,7 +144,7 @@ Tensor random_rotation(const Tensor& images, Rng& rng, double degrees) {
 
 Tensor cutout(const Tensor& images, Rng& rng, std::int64_t side) {
   const Size size = size_of("cutout", images);
-  check(side >= 0 && side <= 1 << 20, "[cutout] size must be from 0 to {}, not {}", 1 << 20, side);
+  check(side >= 0 && side <= 1 << 20, "[cutout] side must be from 0 to {}, not {}", 1 << 20, side);
   check(size.n == 0 || size.plane() > 0, "[cutout] the images {} have no pixels", images.shape());
   return each_image(images, size, size, [&](auto* y, const auto* x) {
     const std::int64_t top = rng.randint(size.h) - side / 2, left = rng.randint(size.w) - side / 2;
@@ -159,7 +163,12 @@ Tensor normalize_channels(const Tensor& images, const std::vector<double>& mean,
   check(mean.size() == channels && std.size() == channels,
         "[normalize_channels] images {} need {} means and stds, not {} and {}", images.shape(),
         channels, mean.size(), std.size());
-  const auto is_bad = [](double s) { return s == 0 || !std::isfinite(s); };
+  const bool is_f32 = images.dtype() == DType::f32;
+  const auto as_theirs = [=](double x) { return is_f32 ? static_cast<float>(x) : x; };
+  const auto is_bad = [=](double s) { return as_theirs(s) == 0 || !std::isfinite(as_theirs(s)); };
+  check(
+      std::all_of(mean.begin(), mean.end(), [=](double m) { return std::isfinite(as_theirs(m)); }),
+      "[normalize_channels] a mean must be finite");
   check(std::none_of(std.begin(), std.end(), is_bad),
         "[normalize_channels] a std must be a number other than 0");
   return each_image(images, size, size, [&](auto* y, const auto* x) {

@@ -276,8 +276,11 @@ DeltaSizes DecoderConfig::delta_sizes() const {
 }
 
 MambaSizes DecoderConfig::mamba_sizes() const {
+  // Also of sizes that validate() will refuse.
+  constexpr std::int64_t kMost = 1 << 16;
+  const auto width = std::clamp<std::int64_t>(n_embd, 1, kMost * kMost);
   const auto usual =
-      std::clamp<std::int64_t>(2 * n_embd / std::max<std::int64_t>(mamba.head_size, 1), 1, 1 << 16);
+      std::clamp<std::int64_t>(2 * width / std::max<std::int64_t>(mamba.head_size, 1), 1, kMost);
   return {mamba.heads.value_or(static_cast<int>(usual)), mamba.head_size, mamba.groups,
           mamba.state_size};
 }

@@ -64,7 +64,7 @@ inline constexpr std::int64_t kUncutWork = 5'000'000;
 // instructions, the copy holds the rounded numbers as floats. The products of such floats are
 // exact, so the results differ from those of bf16 instructions in two ways only: sums are added in
 // another order, and bf16 instructions take denormals for 0. Errors: doubles in bf16; int8, which
-// is for linear layers (int8_rows.h).
+// is for linear layers and heads (int8_rows.h, int8_head.h).
 template <class T>
 class Operand {
  public:

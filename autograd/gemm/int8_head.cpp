@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
@@ -63,7 +62,6 @@ void Int8Head::logits(std::int64_t first, std::int64_t n, float* to) const {
 }
 
 void Int8Head::add_gradients(std::int64_t first, std::int64_t n, float* of_logits) const {
-  if (in_dry_run() || classes_ == 0) return;
   const std::vector<Peak> peaks = take_peaks(n, classes_, of_logits);
   const float* const x = x_ + first * channels_;
   if (dx_ != nullptr) {

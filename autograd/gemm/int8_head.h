@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "tapegrad/autograd/gemm/int8_columns.h"
 #include "tapegrad/autograd/gemm/int8_rows.h"

@@ -151,7 +151,8 @@ Tensor DecoderState::step(const Tensor& tokens) {
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     x = model_.decoder.h[i].step(x, CachedLayer(seen, i), memory_[i], padding_);
   }
-  return reshape(model_.lm_head(model_.decoder.ln_f(x)), {tokens.dim(0), model_.config.vocab_size});
+  return reshape(logits_of(model_.lm_head, model_.decoder.ln_f(x)),
+                 {tokens.dim(0), model_.config.vocab_size});
 }
 
 void DecoderState::select(const std::vector<std::int32_t>& rows) {

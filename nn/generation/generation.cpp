@@ -226,7 +226,8 @@ void Generation::remove(Id id) {
 }
 
 void Generation::make_room_for_running() {
-  const std::int64_t free = position_limit() - positions_;
+  // Without a limit, drafts may take more than there is room for.
+  const std::int64_t free = position_limit() - (limits_.max_positions ? positions_ : 0);
   const std::int64_t most = std::min(free, limits_.kept_positions.value_or(free));
   kept_.shrink(most);
   kept_drafts_.shrink(most);

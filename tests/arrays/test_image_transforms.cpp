@@ -62,7 +62,7 @@ TEST_CASE("images are drawn and changed as torchvision's transforms do it", "[im
   }
 }
 
-TEST_CASE("turned by a quarter, images have the same pixels", "[image_transforms]") {
+TEST_CASE("images that turn by no angle stay as they are", "[image_transforms]") {
   const Tensor image = Tensor::arange(9).view({1, 1, 3, 3});
   Rng rng(1);
   CHECK(allclose(random_rotation(image, rng, 0), image));
@@ -87,10 +87,14 @@ TEST_CASE("images that are there may be none, and what cannot be is an error",
   CHECK_THROWS_WITH(random_horizontal_flip(images, rng, 1.5), ContainsSubstring("p must be"));
   CHECK_THROWS_WITH(random_vertical_flip(images, rng, std::nan("")), ContainsSubstring("p must"));
   CHECK_THROWS_WITH(random_rotation(images, rng, std::nan("")), ContainsSubstring("degrees"));
-  CHECK_THROWS_WITH(cutout(images, rng, -1), ContainsSubstring("[cutout] size"));
+  CHECK_THROWS_WITH(cutout(images, rng, -1), ContainsSubstring("[cutout] side"));
   CHECK_THROWS_WITH(cutout(Tensor::ones({1, 1, 0, 4}), rng, 1), ContainsSubstring("no pixels"));
   CHECK_THROWS_WITH(normalize_channels(images, {1, 2}, {1, 2}),
                     ContainsSubstring("3 means and stds"));
+  CHECK_THROWS_WITH(normalize_channels(images, {0, 0, 0}, {1, 1e-50, 1}),
+                    ContainsSubstring("a std"));
+  CHECK_THROWS_WITH(normalize_channels(images, {0, std::nan(""), 0}, {1, 1, 1}),
+                    ContainsSubstring("a mean"));
   CHECK_THROWS_WITH(normalize_channels(images, {1, 2, 3}, {1, 0, 1}),
                     ContainsSubstring("other than 0"));
   CHECK_THROWS_WITH(cutout(Tensor::ones({3, 4, 4}), rng, 1),

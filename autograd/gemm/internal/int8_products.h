@@ -31,13 +31,14 @@ inline std::int8_t to_int8(float x) {
 }
 
 // For stochastic rounding: what is added to a number before it goes to the nearest whole one, so
-// that it becomes either neighbour with the chance that makes their mean the number. Between -1/2
-// and 1/2, both excluded: a hash of i and of a seed, the same on all processors.
+// that it becomes either neighbour with the chance that makes their mean the number. A hash of i
+// and of a seed, the same on all processors. As far from -1/2 and 1/2 as 2^-15, so that the product
+// of a largest magnitude with `inverse`, 127 but for its last bit, does not become 128.
 inline float dither(std::uint32_t seed, std::uint32_t i) {
   std::uint32_t h = (i + seed) * 0x9E3779B1U;
   h = (h ^ (h >> 15)) * 0x85EBCA77U;
-  constexpr float kStep = 0x1p-16F;
-  return static_cast<float>(static_cast<std::int32_t>(h >> 16)) * kStep - (0.5F - kStep / 2);
+  constexpr float kSteps = 0x1p14F;
+  return (static_cast<float>(static_cast<std::int32_t>(h >> 18)) + 0.5F - kSteps / 2) / kSteps;
 }
 // A seed made of the largest magnitude among the numbers, which no cut into ranks or threads and no
 // resume changes.

@@ -1,7 +1,11 @@
 // A head's products in 8 bits: what is rounded and how, and what its gradients are.
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tapegrad/autograd/gemm/int8_head.h"
 #include "tapegrad/autograd/gemm/internal/int8_products.h"
@@ -152,6 +156,25 @@ TEST_CASE("a head's gradients in int8 are those of numbers that are rounded so",
     const Tensor dw = matmul(rounded_columns(rest), nearest_columns(c.x), {.transpose_a = true}) +
                       matmul(p, x, {.transpose_a = true});
     CHECK(relative_error(made.dw, dw) < 1e-6);
+  }
+}
+
+// The product of a largest magnitude with 127 over itself may be the float behind 127.
+TEST_CASE("the largest gradient keeps its sign where it is rounded up", "[int8]") {
+  for (const auto& [largest, at] : {std::pair(0x1.048ab2p+0F, 125), std::pair(0x1.0612a4p+0F, 79),
+                                    std::pair(0x1.073ddep+0F, 20)}) {
+    std::vector<float> x(1024, 0.0F);
+    for (const float sign : {1.0F, -1.0F}) {
+      x[static_cast<std::size_t>(at)] = sign * largest;
+      const Int8Rows rows(x.data(), 1, 1024, 1024, {.block = 1024, .stochastic = true});
+      CHECK(static_cast<float>(rows.data()[at]) == sign * 127);
+    }
+  }
+  // At its most and least.
+  const float top = std::nextafter(127.0F, 128.0F);
+  for (std::uint32_t i = 0; i < 1 << 20; ++i) {
+    const float added = int8::dither(7, i);
+    REQUIRE((int8::to_int8(top + added) == 127 && int8::to_int8(added - top) == -127));
   }
 }
 

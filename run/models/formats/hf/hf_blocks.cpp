@@ -228,9 +228,11 @@ void read_mamba_width(const HfConfig& file, nn::DecoderConfig& c) {
   const auto expand = file.get<std::int64_t>("mamba_expand", 2);
   check(expand >= 1 && expand <= 1 << 16, "{}: mamba_expand {} must be 1 to {}", file.path(),
         expand, 1 << 16);
+  check(c.n_embd >= 1 && c.n_embd <= 1 << 24, "{}: hidden_size {} must be 1 to {}", file.path(),
+        c.n_embd, 1 << 24);
   const std::int64_t width = expand * c.n_embd, heads = c.mamba_sizes().heads;
-  check(width % heads == 0, "{}: mamba_n_heads {} do not divide {} channels", file.path(), heads,
-        width);
+  check(heads >= 1 && width % heads == 0, "{}: mamba_n_heads {} do not divide {} channels",
+        file.path(), heads, width);
   const bool is_own = file.text("mamba_d_head") == "\"auto\"" || !file.has("mamba_d_head");
   c.mamba.head_size = is_own ? width / heads : file.need<std::int64_t>("mamba_d_head");
   check(c.mamba.head_size == width / heads,
