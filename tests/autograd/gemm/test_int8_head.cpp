@@ -53,7 +53,8 @@ Tensor rounded_columns(const Tensor& x) {
     for (std::int64_t j = 0; j < columns; ++j) {
       round_together(y.mutable_data<double>() + first * columns + j,
                      std::min(Int8Columns::kBlock, x.dim(0) - first), columns,
-                     static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(j));
+                     static_cast<std::uint32_t>(first % Int8Head::kRows),
+                     static_cast<std::uint32_t>(j));
     }
   }
   return y;
