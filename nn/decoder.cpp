@@ -268,8 +268,10 @@ void init_gpt2(const Decoder& model, const Params& p, Rng& rng) {
       fmt::format("{}.{}.weight", names.mamba, names.in_mamba.conv),
   };
   for (const auto& [name, t] : p.parameters()) {
-    const bool is_kernel = std::any_of(std::begin(kernels), std::end(kernels),
-                                       [&](const auto& kernel) { return name.ends_with(kernel); });
+    const auto is_end = [&name = name](const std::string& kernel) {
+      return name.ends_with(kernel);
+    };
+    const bool is_kernel = std::any_of(std::begin(kernels), std::end(kernels), is_end);
     if (t.rank() >= 2 && !is_kernel) refill(t, normal(0, 0.02), rng);
     if (name.ends_with(".bias")) refill(t, zeros(), rng);
   }
