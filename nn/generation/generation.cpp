@@ -226,8 +226,12 @@ void Generation::remove(Id id) {
 }
 
 void Generation::make_room_for_running() {
-  // Without a limit, drafts may take more than there is room for.
-  const std::int64_t free = position_limit() - (limits_.max_positions ? positions_ : 0);
+  std::int64_t taken = positions_;
+  if (!limits_.max_positions) {  // drafts may have set aside more than there is room for
+    taken = 0;
+    for (const auto& [id, s] : sequences_) taken += s.positions;
+  }
+  const std::int64_t free = position_limit() - taken;
   const std::int64_t most = std::min(free, limits_.kept_positions.value_or(free));
   kept_.shrink(most);
   kept_drafts_.shrink(most);
