@@ -53,6 +53,7 @@ class Server::Thread : public http::Handler {
         runs_(options.runs, options.folders),
         at_each_read_(options.at_each_read),
         finish_time_(options.patience ? *options.patience : kFinishTime),
+        has_lowest_priority_(options.has_lowest_priority),
         listener_(listener_options(options), *this) {
     read_files();
     look_for_runs();
@@ -107,7 +108,9 @@ class Server::Thread : public http::Handler {
       const auto last = std::exchange(inspected_for_, nullptr);
     }
   }
-  void begins() override { lower_priority(); }
+  void begins() override {
+    if (has_lowest_priority_) lower_priority();
+  }
   void breaks(const char* why) noexcept override {
     try {
       print_error(fmt::format("note: the page has ended: {}\n", why));
@@ -241,6 +244,7 @@ class Server::Thread : public http::Handler {
   RunList runs_;
   std::function<void()> at_each_read_;
   std::chrono::milliseconds finish_time_;  // how long reading the last lines may take
+  bool has_lowest_priority_;
   std::size_t next_run_ = 0;
   bool more_ = false, changed_ = false;  // of the runs before the next one
   std::set<http::Connection*> streams_;

@@ -26,6 +26,7 @@ struct ServerOptions {
   // How long who sends a request, or takes an answer, may be about it [http::Limits], and how long
   // finish() may read [half a second]; for tests.
   std::optional<std::chrono::seconds> patience = {};
+  bool has_lowest_priority = true;  // of the processor: not in tests, which wait for it
 };
 
 // The page that shows runs, at http://127.0.0.1:8265/: see docs/watching.md. All of it happens in a

@@ -1,5 +1,5 @@
 // When the page's server drops who is slow. Its patience is long beside what a busy computer keeps
-// a server of the lowest priority from: who reads is never late.
+// it from: who reads is never late.
 
 #include "tapegrad/tests/apps/watch/browser.h"
 #include "tapegrad/tests/apps/watch/watched_run.h"

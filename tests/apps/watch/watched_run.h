@@ -25,5 +25,7 @@ struct WatchedRun {
   void add(const std::string& line, const std::string& file = "metrics.jsonl") const {
     std::ofstream(run / file, std::ios::app) << line;
   }
-  tapegrad::watch::ServerOptions options() const { return {.folders = {folder.path()}, .port = 0}; }
+  tapegrad::watch::ServerOptions options() const {
+    return {.folders = {folder.path()}, .port = 0, .has_lowest_priority = false};
+  }
 };
