@@ -56,6 +56,7 @@
 #include "tapegrad/optim/optimizers/nadam.h"
 #include "tapegrad/optim/optimizers/rmsprop.h"
 #include "tapegrad/optim/optimizers/sgd.h"
+#include "tapegrad/optim/optimizers/soap.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/evaluation/evaluate.h"

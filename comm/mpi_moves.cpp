@@ -10,8 +10,6 @@
 namespace tapegrad::detail {
 namespace {
 
-// Bytes. Open MPI sends up to 64 KiB by TCP, its header among them, without asking the receiver.
-constexpr std::size_t kPiece = 60000;
 constexpr int kPiecesAtOnce = 16;
 constexpr int kMoveTag = 0;  // heartbeats have another one
 

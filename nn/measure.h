@@ -27,6 +27,7 @@ struct StepMemory {
   double weights = 0;  // and buffers
   double gradients = 0;
   double optimizer = 0;    // its tensors for all parameters
+  double averages = 0;     // of the weights that are trained, if a run keeps them (--ema)
   double activations = 0;  // with the scratch memory of the forward pass, at its peak
   double total = 0;
 };

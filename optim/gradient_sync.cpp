@@ -32,9 +32,11 @@ class OwnUpdates : public GradientSync {
   void zero_grad() override { state_.zero_grad(); }
   std::int64_t steps() const override { return state_.steps(); }
   const ParameterGroups& groups() const override { return groups_; }
-  void save(const std::string& path, Metadata metadata) const override {
+  void save(const std::string& path, Metadata metadata, const NamedTensors& beside) const override {
     metadata.merge(state_.metadata());
-    save_safetensors(path, state_.state(), metadata);
+    NamedTensors tensors = state_.state();
+    tensors.insert(tensors.end(), beside.begin(), beside.end());
+    save_safetensors(path, tensors, metadata);
   }
   void load(const TensorSource& file) override { state_.load_state(file); }
   std::string broken_tensor() const override { return tapegrad::broken_tensor(state_.state()); }

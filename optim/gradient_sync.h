@@ -58,15 +58,20 @@ class GradientSync {
   virtual const ParameterGroups& groups() const = 0;
 
   // The same tensors, where parameters have the values that all processes agree on: with local
-  // steps, those of the last meeting. They are what a model file should have.
+  // steps, those of the last meeting; with averages (internal/averaged_sync.h), these. They are
+  // what a model file should have.
   virtual NamedTensors agreed(NamedTensors tensors) const { return tensors; }
+  // Exchanges the parameters' values with the averages, if there are any, until the next call: for
+  // an evaluation of the model that a file would have. Local steps evaluate at meetings.
+  virtual void swap_agreed() {}
   // Goes on from these values, as after a meeting.
   virtual void restart() {}
 
-  // Writes what the optimiser keeps, with more metadata (rank 0 alone; the others send it their
-  // shares). The file does not depend on the number of processes, but with local steps: then it has
-  // the state of each.
-  virtual void save(const std::string& path, Metadata metadata) const = 0;
+  // Writes what the optimiser keeps, and the tensors `beside` it, with more metadata (rank 0 alone;
+  // the others send it their shares). The file does not depend on the number of processes, but with
+  // local steps: then it has the state of each.
+  virtual void save(const std::string& path, Metadata metadata,
+                    const NamedTensors& beside = {}) const = 0;
   // Errors as OptimizerState::load_state; the file is of local steps that were made otherwise.
   virtual void load(const TensorSource& file) = 0;
   // The name of a tensor of the state that has a value that is not finite; empty if there is none.

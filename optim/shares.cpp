@@ -83,14 +83,19 @@ std::vector<int> owners_of(const std::vector<Chunk>& chunks, const std::vector<i
   return owners;
 }
 
+// `owners` has the owner of each chunk, whose order stays within an owner's part.
 Bucket make_bucket(const std::vector<Chunk>& chunks, const std::vector<int>& owners, int ranks) {
+  std::vector<std::size_t> order(chunks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return owners[a] < owners[b]; });
   Bucket bucket;
   std::int64_t at = 0;
+  auto next = order.begin();
   for (int rank = 0; rank < ranks; ++rank) {
     bucket.offsets.push_back(at);
-    for (std::size_t c = 0; c < chunks.size(); ++c) {
-      if (owners[c] != rank) continue;
-      const Chunk& chunk = chunks[c];
+    for (; next != order.end() && owners[*next] == rank; ++next) {
+      const Chunk& chunk = chunks[*next];
       const bool continues = !bucket.fragments.empty() && bucket.fragments.back().owner == rank &&
                              bucket.fragments.back().parameter == chunk.parameter;
       if (continues) {

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "tapegrad/base/stopwatch.h"
+#include "tapegrad/optim/internal/averaged_sync.h"
 #include "tapegrad/run/train/internal/updater.h"
 
 namespace tapegrad::bench {
@@ -33,8 +34,8 @@ class TimedGradientSync : public optim::GradientSync {
   void zero_grad() override { sync_.zero_grad(); }
   std::int64_t steps() const override { return sync_.steps(); }
   const optim::ParameterGroups& groups() const override { return sync_.groups(); }
-  void save(const std::string& path, Metadata metadata) const override {
-    sync_.save(path, std::move(metadata));
+  void save(const std::string& path, Metadata metadata, const NamedTensors& beside) const override {
+    sync_.save(path, std::move(metadata), beside);
   }
   void load(const TensorSource& file) override { sync_.load(file); }
   std::string broken_tensor() const override { return sync_.broken_tensor(); }
@@ -62,7 +63,11 @@ Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const run::S
                                         : gpt_.loss(inputs_, targets_, &dropout_));
                 },
                 {})},
-      sync_(optim::make_gradient_sync(params_.parameters(), options.optimizer)) {}
+      sync_(optim::make_gradient_sync(params_.parameters(), options.optimizer)) {
+  if (options.ema) {
+    sync_ = optim::with_averages(std::move(sync_), params_.parameters(), {.decay = *options.ema});
+  }
+}
 
 nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const run::StepOptions& options) {
   nn::DecoderBuildOptions how = options.tuning.build_options(options.recompute);

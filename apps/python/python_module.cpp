@@ -30,7 +30,7 @@ PYBIND11_MODULE(_core, m) {
   const py::object name = m.attr("__name__");
   m.attr("__name__") = "tapegrad";  // where users find the classes
   m.attr("__version__") = TAPEGRAD_VERSION;
-  py::register_exception<tapegrad::Error>(m, "Error", PyExc_RuntimeError);
+  bind_error<tapegrad::Error>(m, "Error", PyExc_RuntimeError);
   bind_dtypes(m);
   py::module_ nn = m.def_submodule("_nn");
   nn.attr("__name__") = "tapegrad.nn";

@@ -1,8 +1,11 @@
 // Trainings by the program's own code, with Python's output, signals and callback.
 
+#include <pybind11/stl/filesystem.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -44,7 +47,7 @@ class Calls {
 // Each step, evaluation and sample: on_step(iteration, {name: value}, folder).
 class StepObserver : public run::RunFolder::Observer {
  public:
-  StepObserver(Calls& calls, Callable on_step, std::string folder)
+  StepObserver(Calls& calls, Callable on_step, std::filesystem::path folder)
       : calls_(calls), on_step_(std::move(on_step)), folder_(std::move(folder)) {}
 
   void step(const run::RunFolder::Metrics& line) override {
@@ -64,7 +67,7 @@ class StepObserver : public run::RunFolder::Observer {
  private:
   Calls& calls_;
   const Callable on_step_;
-  const std::string folder_;
+  const std::filesystem::path folder_;
 };
 
 // While one lives, the process trains: what is printed goes to Python, and Ctrl-C also stops the
@@ -72,9 +75,8 @@ class StepObserver : public run::RunFolder::Observer {
 class Session {
  public:
   Session(Calls& calls, const Callable& print, const Callable& print_error) {
-    redirect_output([&calls, print](const std::string& text) { calls.call(print, text); });
-    redirect_errors(
-        [&calls, print_error](const std::string& text) { calls.call(print_error, text); });
+    redirect_output(told_to(calls, print));
+    redirect_errors(told_to(calls, print_error));
   }
   ~Session() {
     redirect_output({});
@@ -86,6 +88,14 @@ class Session {
   Session& operator=(const Session&) = delete;
 
  private:
+  // Names of files in the text may have any bytes.
+  static std::function<void(const std::string&)> told_to(Calls& calls, const Callable& print) {
+    return [&calls, print](const std::string& text) {
+      const py::gil_scoped_acquire locked;
+      calls.call(print, text_of_bytes(text));
+    };
+  }
+
   const int threads_ = num_threads();
   const SharedInterrupts interrupts_;
 };
@@ -100,8 +110,8 @@ Processes& processes() {
 }
 
 // The folder of the run. The words are those of the command line.
-std::string train(const std::vector<std::string>& words, const Callable& on_step,
-                  const Callable& print, const Callable& print_error) {
+std::filesystem::path train(const std::vector<std::string>& words, const Callable& on_step,
+                            const Callable& print, const Callable& print_error) {
   static std::atomic<bool> busy{false};
   check(!busy.exchange(true), "[train] this process trains already: one run at a time");
   const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> end(
@@ -109,13 +119,13 @@ std::string train(const std::vector<std::string>& words, const Callable& on_step
   std::vector<const char*> arguments = {"train"};
   for (const std::string& word : words) arguments.push_back(word.c_str());
   Calls calls;
-  std::string folder;
+  std::filesystem::path folder;
   {
     const py::gil_scoped_release unlocked;
     const Session session(calls, print, print_error);
     const cli::Call call{"tapegrad train", static_cast<int>(arguments.size()), arguments.data()};
     gpt::train_with(call, processes(), [&](run::RunFolder& run) {
-      folder = run.path().string();
+      folder = run.path();
       run.observe(std::make_unique<StepObserver>(calls, on_step, folder));
     });
   }
@@ -144,10 +154,12 @@ std::vector<std::string> train_options() {
 }  // namespace
 
 void bind_train(py::module_& m) {
-  py::register_exception<cli::UsageError>(m, "_UsageError", m.attr("Error"));
+  bind_error<cli::UsageError>(m, "_UsageError", m.attr("Error"));
   m.def("_train", &train);
   m.def("_train_options", &train_options);
-  m.def("_loss_page", [](const std::string& folder) { return watch::loss_page(folder); });
+  m.def("_loss_page", [](const std::filesystem::path& folder) {
+    return text_of_bytes(watch::loss_page(folder));
+  });
 }
 
 }  // namespace tapegrad::python

@@ -34,7 +34,8 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
   return run::estimate_memory(o.model, batch,
                               {.step = {.precision = o.optimizer.precision(),
                                         .dropout = o.random.rng,
-                                        .optimizer = o.optimizer.rules}});
+                                        .optimizer = o.optimizer.rules,
+                                        .ema = o.optimizer.ema}});
 }
 
 nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng) {

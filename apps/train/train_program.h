@@ -33,6 +33,10 @@ class Program {
   void print_sample(run::Report& report) const;
   void print_continuation(run::Report& report) const;
   bool continues_prompt() const { return !plan_.epochs.sample_prompt.empty(); }
+  // Without samples, no step waits until the averages of --ema are in the model's place.
+  bool prints_between_steps() const {
+    return plan_.epochs.sample_interval.has_value() || continues_prompt();
+  }
   run::SideCosts side_costs() const;
   run::RunHeader about() const;
   run::HeaderLine about_text() const;

@@ -78,6 +78,30 @@ void add_pools(Cases& cases) {
   each("upsample(5x3, bilinear)", {1, 2, 2, 4}, stretched({5, 3}, Upsample::bilinear));
 }
 
+// Places between pixels, at which the gradient of a grid has jumps.
+Tensor between_pixels(const Tensor& x, std::int64_t count) {
+  const auto number = [&](double v) { return Tensor::scalar(v, x.dtype()); };
+  const Tensor pixel = round(x * 2.0) + where(x > 0.0, number(0.3), number(0.7)) + tanh(x) * 0.1;
+  return (pixel * 2.0 + 1.0) / static_cast<double>(count) - 1.0;
+}
+
+void add_grids(Cases& cases) {
+  using Options = GridSampleOptions;
+  const auto sampled = [&](const std::string& op, const Shape& x, const Shape& grid, const Options& o) {
+    cases.push_back({op, {x, grid}, normal, [=](In in) {
+                       const Tensor column = between_pixels(select(in[1], 3, 0), in[0].dim(3));
+                       const Tensor row = between_pixels(select(in[1], 3, 1), in[0].dim(2));
+                       return grid_sample(in[0], stack({column, row}, 3), o);
+                     }});
+  };
+  sampled("grid_sample", {2, 2, 3, 4}, {2, 3, 2, 2}, {});
+  sampled("grid_sample", {0, 2, 3, 4}, {0, 3, 2, 2}, {});
+  sampled("grid_sample(border)", {1, 2, 3, 4}, {1, 3, 2, 2}, {.padding = GridPadding::border});
+  sampled("grid_sample(reflection)", {1, 2, 3, 4}, {1, 3, 2, 2}, {.padding = GridPadding::reflection});
+  sampled("grid_sample(nearest)", {1, 2, 3, 4}, {1, 3, 2, 2}, {.mode = GridMode::nearest});
+  cases.push_back({"affine_grid", {{2, 2, 3}}, normal, [](In x) { return affine_grid(x[0], {2, 3}); }});
+}
+
 void add_norms(Cases& cases) {
   const auto train = [](In x) { return batch_norm(x[0], x.size() > 1 ? x[1] : Tensor(), third(x)).y; };
   const auto with = [](In x) {
@@ -111,6 +135,7 @@ void add_norms(Cases& cases) {
 void add_image_cases(Cases& cases) {
   add_convolutions_2d(cases);
   add_pools(cases);
+  add_grids(cases);
   add_norms(cases);
 }
 

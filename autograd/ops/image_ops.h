@@ -93,6 +93,25 @@ struct Scale2d {
 // 2·H. Error unless the scale is finite and above 0, and leaves a row and a column.
 Tensor upsample_by(const Tensor& x, Scale2d scale, Upsample mode = Upsample::nearest);
 
+// Places of pixels in an image that is turned, stretched and moved: row (y, x) of the result has
+// theta[n]·(x, y, 1), x and y from −1 to 1: at the corners' centres with align_corners, else at
+// their edges.  theta (N, 2, 3) → (N, H_out, W_out, 2), as grid_sample takes them.
+Tensor affine_grid(const Tensor& theta, Size2d out, bool align_corners = false);
+
+enum class GridMode { bilinear, nearest };  // nearest: halves go to the even pixel
+// What places outside of the image read: zeros, the pixel at the edge, or the image's reflection.
+enum class GridPadding { zeros, border, reflection };
+struct GridSampleOptions {
+  GridMode mode = GridMode::bilinear;
+  GridPadding padding = GridPadding::zeros;
+  bool align_corners = false;  // −1 and 1 are the centres of the outermost pixels, not their edges
+};
+// x at places that a grid names, (Jaderberg et al., "Spatial Transformer Networks", 2015): element
+// (n, c, r, t) is channel c of image n at grid[n, r, t], a pair (x, y) from −1 to 1. x and grid get
+// gradients; at a pixel's centre, where the grid's has a jump, it is that to the right.  x (N, C,
+// H, W), grid (N, H_out, W_out, 2) → (N, C, H_out, W_out).
+Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
+
 // --- Normalisation of channels: x (N, C, …), weight and bias (C) or undefined. ---
 
 struct BatchNormResult {

@@ -12,6 +12,10 @@
 
 namespace tapegrad::detail {
 
+// Transfers are cut into pieces of so many bytes at most: Open MPI sends up to 64 KiB by TCP, its
+// header among them, without asking the receiver.
+inline constexpr std::size_t kPiece = 60000;
+
 // The bytes that go from this process to each one, and those that come. The parts for and of this
 // process itself are not moved: Processes has copied them.
 struct Exchange {

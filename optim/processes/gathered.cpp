@@ -53,4 +53,8 @@ Tensor gather_ranks(Processes* processes, const Tensor& own) {
   return leads ? all : Tensor();
 }
 
+void add_whole(std::vector<TensorToMake>& tensors, const NamedTensors& whole) {
+  for (const auto& [name, t] : whole) tensors.push_back({name, t.shape(), [t = t] { return t; }});
+}
+
 }  // namespace tapegrad::optim

@@ -57,7 +57,8 @@ Tensor LocalStepsSync::gather_momentum(std::size_t parameter) const {
   return gather_fragments(processes_, fragments_of(parameter), shape.numel(), part, shape);
 }
 
-void LocalStepsSync::save(const std::string& path, Metadata metadata) const {
+void LocalStepsSync::save(const std::string& path, Metadata metadata,
+                          const NamedTensors& beside) const {
   std::vector<TensorToMake> tensors;
   const auto add_rows = [&](const std::string& name, const Tensor& own) {
     tensors.push_back({name, own.shape().inserted(0, ranks()),
@@ -70,6 +71,7 @@ void LocalStepsSync::save(const std::string& path, Metadata metadata) const {
     tensors.push_back(
         {kMomentum + name, parameter.shape(), [this, p] { return gather_momentum(p); }});
   }
+  add_whole(tensors, beside);
   metadata.merge(state_.metadata());
   metadata[kRanks] = std::to_string(ranks());
   metadata[kSteps] = std::to_string(local_.steps);

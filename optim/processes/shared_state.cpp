@@ -29,7 +29,8 @@ Tensor SharedGradientSync::gather(std::size_t parameter, std::size_t index,
                           shape);
 }
 
-void SharedGradientSync::save(const std::string& path, Metadata metadata) const {
+void SharedGradientSync::save(const std::string& path, Metadata metadata,
+                              const NamedTensors& beside) const {
   std::vector<TensorToMake> tensors;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     const std::vector<StateSpec> kept = kept_of(p);
@@ -38,6 +39,7 @@ void SharedGradientSync::save(const std::string& path, Metadata metadata) const 
                          [this, p, k, shape = kept[k].shape] { return gather(p, k, shape); }});
     }
   }
+  add_whole(tensors, beside);
   metadata.merge(state_.metadata());
   if (rank() == 0) return save_safetensors(path, tensors, stored_type(DType::f32), metadata);
   for (const TensorToMake& tensor : tensors) tensor.make();

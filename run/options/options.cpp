@@ -1,6 +1,7 @@
 #include "tapegrad/run/options/options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "tapegrad/run/options/keep_rule.h"
@@ -46,6 +47,10 @@ optim::DecayFactor OptimizerOptions::decay_factor() const {
           .steps = decay_end() - schedule_begin};
 }
 
+std::int64_t OptimizerOptions::averaged_steps() const {
+  return ema ? std::llround(1 / (1 - *ema)) : 1;
+}
+
 std::optional<optim::LocalSteps> OptimizerOptions::local() const {
   if (!local_steps) return std::nullopt;
   return optim::LocalSteps{*local_steps, outer_learning_rate, outer_momentum};
@@ -78,6 +83,12 @@ void OptimizerOptions::validate() const {
         schedule_begin > 0 ? fmt::format(" and begins at step {}", schedule_begin) : "");
   check(rules.weight_decay > 0 || weight_decay_end.value_or(0) == 0,
         "weight_decay_end needs a weight_decay above 0 to begin with");
+  check(!ema || *ema > 0,
+        "ema 0 would keep the weights of the last step alone, as a run without it does: a decay is "
+        "between 0 and 1, such as 0.999");
+  check(!ema || !local_steps,
+        "ema and local_steps exclude each other: between two meetings, each process has weights of "
+        "its own, and an average of them is nobody's");
   check(!local_steps || !skip_outliers,
         "skip_outliers and local_steps exclude each other: a step that one process skips would be "
         "made by others");

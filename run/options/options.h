@@ -88,6 +88,7 @@ struct OptimizerOptions {
   std::optional<double> weight_decay_end = {};  // [rules.weight_decay]
   double grad_clip = 1.0;
   TrainDtype dtype = TrainDtype::f32;
+  std::optional<double> ema = {};            // decay of averages of the weights: see optim::EMA
   std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
   bool overfit_batch = false;
   optim::CommDType comm_dtype = optim::CommDType::f32;
@@ -103,6 +104,8 @@ struct OptimizerOptions {
   // Takes weight_decay to weight_decay_end over the schedule, as nanochat does (get_weight_decay in
   // base_train.py, which ends at 0).
   optim::DecayFactor decay_factor() const;
+  // About how many steps the averages of ema have in them: what is older counts e⁻¹ as much.
+  std::int64_t averaged_steps() const;
   // The local steps of processes that do not meet in each step.
   std::optional<optim::LocalSteps> local() const;
   // The next step from this one on at which processes meet: the step itself without local steps.
@@ -159,6 +162,15 @@ struct OptimizerOptions {
       "update the parameters of these names by another optimiser, such as 'wte*=adamw'",
       {.value = "PATTERN=NAME…", .lasting = Lasting::model, .newer = true});
     t("grad_clip", o.grad_clip, "largest norm of the gradient; 0 turns clipping off", {.least = 0});
+    t("ema", o.ema,
+      "average the weights after each step, average ← DECAY · average + (1 − DECAY) · weights: "
+      "evaluations, samples and the saved model have the averages; training goes on without them",
+      {.least = 0,
+       .most = 1,
+       .below_most = true,
+       .value = "DECAY",
+       .lasting = Lasting::model,
+       .newer = true});
     t("dtype", o.dtype,
       "precision of the products in linear layers; everything else stays f32. auto: bf16 where it "
       "is faster");

@@ -53,6 +53,14 @@ std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double to
   return bound;
 }
 
+// What is trained has a gradient as large as itself, and as large an average.
+MemoryEstimate with_averages(MemoryEstimate estimate, const StepOptions& step) {
+  if (!step.ema) return estimate;
+  estimate.averages = estimate.gradients;
+  estimate.total += estimate.averages;
+  return estimate;
+}
+
 double bytes_of(const nn::Params& params) {
   double bytes = 0;
   for (const auto& [name, t] : params.tensors()) bytes += static_cast<double>(t.bytes());
@@ -76,9 +84,10 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
   const std::int64_t T = options.block_size.value_or(config.block_size);
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(T);
   const bool all_trained = !step.tuning.lora_rank;  // as the bound takes for granted
-  const auto bound =
-      all_trained ? far_beyond_machine<nn::Decoder>(config, tokens, step.optimizer) : std::nullopt;
-  if (bound) return *bound;
+  const auto bound = all_trained && !options.other_machine
+                         ? far_beyond_machine<nn::Decoder>(config, tokens, step.optimizer)
+                         : std::nullopt;
+  if (bound) return with_averages(*bound, step);
   Rng rng(0, step.dropout);
   const Tensor ids = unread_ids(batch_size, T);
   const auto params = [&] {
@@ -108,7 +117,7 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
   MemoryEstimate estimate =
       nn::measure_step(params, make, loss, kept_by(step.optimizer), update_by(step.optimizer));
   estimate.weights += beside_bytes;
-  return estimate;
+  return with_averages(estimate, step);
 }
 
 MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
@@ -117,7 +126,7 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
       static_cast<double>(batch.rows) * static_cast<double>(batch.source + batch.target);
   if (const auto bound =
           far_beyond_machine<nn::Transformer>(config, tokens, options.step.optimizer))
-    return *bound;
+    return with_averages(*bound, options.step);
   Rng rng(0, options.step.dropout);
   const Tensor source = unread_ids(batch.rows, batch.source);
   const Tensor target = unread_ids(batch.rows, batch.target);
@@ -125,15 +134,20 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
   const auto loss = [&](const nn::Transformer& model) {
     return model.loss(source, target, target, {}, &rng);
   };
-  return nn::measure_step(make, loss, options.step.precision, kept_by(options.step.optimizer),
-                          update_by(options.step.optimizer));
+  return with_averages(
+      nn::measure_step(make, loss, options.step.precision, kept_by(options.step.optimizer),
+                       update_by(options.step.optimizer)),
+      options.step);
 }
 
 std::string describe(const MemoryEstimate& e) {
+  const std::string averages =
+      e.averages > 0 ? fmt::format(", their averages {:.0f}", e.averages / 1e6) : "";
   return fmt::format(
-      "about {:.0f} MB at once: weights {:.0f}, optimiser {:.0f}, activations {:.0f}; gradients "
+      "about {:.0f} MB at once: weights {:.0f}{}, optimiser {:.0f}, activations {:.0f}; gradients "
       "take {:.0f} while activations are freed",
-      e.total / 1e6, e.weights / 1e6, e.optimizer / 1e6, e.activations / 1e6, e.gradients / 1e6);
+      e.total / 1e6, e.weights / 1e6, averages, e.optimizer / 1e6, e.activations / 1e6,
+      e.gradients / 1e6);
 }
 
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks, bool local_steps) {
@@ -176,7 +190,8 @@ void check_memory(const MemoryEstimate& estimate, bool measured, int here) {
       "training needs about {}{} (model and optimiser {}, activations {}{}), but {}. Use a smaller "
       "model, or a smaller --batch-size with more --gradient-accumulation-steps",
       size_text(needed), here > 1 ? fmt::format(" for {} processes here, each", here) : "",
-      size_text(estimate.weights + estimate.optimizer), size_text(estimate.activations),
+      size_text(estimate.weights + estimate.averages + estimate.optimizer),
+      size_text(estimate.activations),
       measured ? fmt::format(", a copy for --max-minutes {}", size_text(copy)) : "",
       available ? available->text() : "");
 }

@@ -18,6 +18,9 @@ using MemoryEstimate = nn::StepMemory;
 struct MemoryOptions {
   StepOptions step = {};
   std::optional<int64_t> block_size = {};  // tokens of a sequence [those that the model sees]
+  // For another machine than this one. Otherwise a bound stands for what is far beyond this one's
+  // memory, so that it takes no time.
+  bool other_machine = false;
   // A model that runs beside and is not trained, as a reference or a teacher. In a dry run, its
   // store reads nothing.
   struct SecondModel {

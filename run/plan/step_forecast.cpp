@@ -7,45 +7,110 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/comm/internal/carrier.h"
 #include "tapegrad/optim/internal/sent_values.h"
 #include "tapegrad/optim/internal/shares.h"
 
 namespace tapegrad::run {
 namespace {
 
-// Processors' seconds to pack, copy into the system and out of it, and add up a byte: 0.45 ns were
+// A thread's seconds to pack, copy into the system and out of it, and add up a byte: 0.45 ns were
 // measured for TCP between two network namespaces, the rest is estimated. See docs/scaling.md.
 constexpr double kSecondsPerByte = 0.6e-9;
-// Seconds for a small message: threads are woken up.
-constexpr double kSmallMessage = 100e-6;
+// A thread's seconds for a message that is smaller than a piece, beside its bytes.
+constexpr double kSecondsPerMessage = 5e-6;
+// Seconds until threads are awake that wait for small messages.
+constexpr double kWaking = 100e-6;
 
-// A link that sends one bucket after the other.
+// What travels of a bucket: all of it, and in how many messages if each part were sent once.
+struct Load {
+  double bytes = 0, messages = 0;
+
+  void operator+=(const Load& more) {
+    bytes += more.bytes;
+    messages += more.messages;
+  }
+};
+
+Load operator*(double factor, const Load& load) {
+  return {factor * load.bytes, factor * load.messages};
+}
+
+Load load_of(const optim::Bucket& bucket, optim::CommDType sent, int ranks) {
+  std::vector<std::int64_t> parts(static_cast<std::size_t>(ranks));
+  for (const optim::Fragment& f : bucket.fragments)
+    parts[static_cast<std::size_t>(f.owner)] += optim::bytes_sent(sent, f.size());
+  constexpr auto piece = static_cast<std::int64_t>(detail::kPiece);
+  Load load;
+  for (const std::int64_t bytes : parts)
+    load += {static_cast<double>(bytes), static_cast<double>((bytes + piece - 1) / piece)};
+  return load;
+}
+
+std::vector<Load> loads_of(const std::vector<optim::Bucket>& buckets, optim::CommDType sent,
+                           int ranks) {
+  std::vector<Load> loads;
+  for (const optim::Bucket& bucket : buckets) loads.push_back(load_of(bucket, sent, ranks));
+  return loads;
+}
+
+Load sum_of(const std::vector<Load>& loads) {
+  Load sum;
+  for (const Load& load : loads) sum += load;
+  return sum;
+}
+
+// Seconds of a thread. kSecondsPerByte knows the messages that are whole pieces.
+double moving_seconds(const Load& load) {
+  const double whole = load.bytes / static_cast<double>(detail::kPiece);
+  return kSecondsPerByte * load.bytes + kSecondsPerMessage * std::max(0.0, load.messages - whole);
+}
+
+// The network between a rank and the others, that sends one bucket after the other.
 class Link {
  public:
-  explicit Link(const Network& network) : network_(network) {}
-  // A message that is ready at `time`.
-  void send(double time, double bytes) {
-    const double takes = network_.latency + bytes / network_.bytes_per_second;
+  Link(const Network& network, int ranks, int threads)
+      : network_(network),
+        others_(static_cast<double>(ranks - 1) / ranks),
+        moved_beside_(threads > 1) {}
+  // A bucket that is ready at `time`: all parts but the rank's own.
+  void send(double time, const Load& bucket) {
+    const Load load = others_ * bucket;
+    const double line = load.bytes / network_.bytes_per_second;
+    const double takes =
+        network_.latency + (moved_beside_ ? std::max(line, moving_seconds(load)) : line);
     busy_ += takes;
+    sent_ += load.bytes;
     free_ = std::max(free_, time) + takes;
   }
   double free() const { return free_; }
   double busy() const { return busy_; }
+  double sent() const { return sent_; }
 
  private:
   Network network_;
-  double free_ = 0, busy_ = 0;
+  double others_;      // the share of each bucket that travels
+  bool moved_beside_;  // by a thread that does not compute; otherwise computing is slower
+  double free_ = 0, busy_ = 0, sent_ = 0;
 };
 
+// Seconds until all ranks have what each told all others (Processes::all_gather): lengths, and then
+// texts.
+double telling_seconds(const Network& network, int ranks) {
+  return kWaking + 2 * (network.latency + kSecondsPerMessage * (ranks - 1));
+}
+
 // The largest share of all elements that one rank owns.
-double largest_share(const std::vector<optim::Bucket>& buckets, int ranks, double elements) {
-  std::int64_t most = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::int64_t own = 0;
-    for (const optim::Bucket& bucket : buckets) own += bucket.size_of(rank);
-    most = std::max(most, own);
+double largest_share(const std::vector<optim::Bucket>& buckets, int ranks) {
+  std::vector<std::int64_t> owned(static_cast<std::size_t>(ranks));
+  std::int64_t all = 0;
+  for (const optim::Bucket& bucket : buckets) {
+    all += bucket.size();
+    for (int rank = 0; rank < ranks; ++rank)
+      owned[static_cast<std::size_t>(rank)] += bucket.size_of(rank);
   }
-  return static_cast<double>(most) / elements;
+  return static_cast<double>(*std::max_element(owned.begin(), owned.end())) /
+         static_cast<double>(all);
 }
 
 // When the last gradient of a bucket is complete, in seconds after backward began.
@@ -60,22 +125,81 @@ double completed(const optim::Bucket& bucket, const StepParts& parts) {
 StepForecast forecast_local_step(const StepParts& parts, const Group& group, const Network& network,
                                  double rounds) {
   const auto steps = static_cast<double>(*group.local_steps);
-  const double others = static_cast<double>(group.ranks - 1) / group.ranks;
   StepForecast f;
   f.computing = rounds * (parts.forward + parts.backward) + parts.norm + parts.update;
   f.step = f.computing;
   if (group.ranks == 1) return f;
-  Link link(network);
-  double bytes = 0;
-  for (const optim::Bucket& bucket : optim::share_out(parts.sizes, group.ranks)) {
-    const auto all = static_cast<double>(optim::bytes_sent(group.sent, bucket.size()));
-    link.send(link.free(), others * all);  // there, and back
-    link.send(link.free(), others * all);
-    bytes += 2 * all;
+  const std::vector<Load> loads =
+      loads_of(optim::share_out(parts.sizes, group.ranks), group.sent, group.ranks);
+  Link link(network, group.ranks, parts.threads);
+  for (const Load& bucket : loads) {
+    link.send(link.free(), bucket);  // there, and back
+    link.send(link.free(), bucket);
   }
+  f.sent_at_meeting = link.sent();
+  f.sent = link.sent() / steps;
   f.sending = f.waiting = link.busy() / steps;
-  f.moving = kSecondsPerByte * bytes / steps;
-  f.step += f.waiting + f.moving + network.latency + kSmallMessage;  // of losses
+  f.moving = moving_seconds(2 * sum_of(loads)) / parts.threads / steps;
+  f.telling = telling_seconds(network, group.ranks);  // losses
+  f.step += f.waiting + f.moving + f.telling;
+  return f;
+}
+
+// Sends the gradients of each round. Returns when the last round's backward ends, which is that
+// much slower while bytes are moved.
+double send_gradients(Link& link, const std::vector<optim::Bucket>& buckets,
+                      const std::vector<Load>& loads, const StepParts& parts, std::int64_t rounds,
+                      double slower) {
+  double now = 0;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const double begin = now + parts.forward;
+    for (std::size_t b = 0; b < buckets.size(); ++b)
+      link.send(begin + slower * completed(buckets[b], parts), loads[b]);
+    now = begin + slower * parts.backward;
+  }
+  return now;
+}
+
+// Sends each bucket's weights when they are updated, which takes `update` seconds for all of them.
+void send_weights(Link& link, const std::vector<Load>& loads, double now, double update) {
+  const double all = sum_of(loads).bytes;
+  for (const Load& load : loads) {
+    now += update * load.bytes / all;
+    link.send(now, load);
+  }
+}
+
+// The forecast of a step in which all ranks meet.
+StepForecast forecast_shared_step(const StepParts& parts, const Group& group,
+                                  const Network& network, std::int64_t rounds) {
+  const std::vector<optim::Bucket> buckets =
+      optim::share_out(parts.sizes, group.ranks, optim::kBucketSize, parts.units);
+  const std::vector<Load> gradients = loads_of(buckets, group.sent, group.ranks);
+  const std::vector<Load> weights = loads_of(buckets, optim::CommDType::f32, group.ranks);
+  const double round_moves = moving_seconds(sum_of(gradients)) / parts.threads;
+  const double update_moves = moving_seconds(sum_of(weights)) / parts.threads;
+  const double share = largest_share(buckets, group.ranks);  // its rank is waited for
+
+  StepForecast f;
+  Link link(network, group.ranks, parts.threads);
+  const double slower = 1 + (parts.backward > 0 ? round_moves / parts.backward : 0);
+  double now = send_gradients(link, buckets, gradients, parts, rounds, slower);
+  const double of_rounds = link.sent();
+  f.waiting = std::max(0.0, link.free() - now);
+  f.telling = 2 * telling_seconds(network, group.ranks);  // norms, and losses
+  now += f.waiting + parts.norm * share + f.telling;
+  const double update = parts.update * share + update_moves;
+  send_weights(link, weights, now, update);
+  now += update;
+  f.waiting += std::max(0.0, link.free() - now);
+  f.step = std::max(now, link.free());
+  f.sending = link.busy();
+  // In the last round, some ranks may have no batch to send gradients of.
+  const double batches = static_cast<double>(group.batches) / group.ranks;
+  f.sent = of_rounds * batches / static_cast<double>(rounds) + link.sent() - of_rounds;
+  f.moving = static_cast<double>(rounds) * round_moves + update_moves;
+  f.computing = static_cast<double>(rounds) * (parts.forward + parts.backward) +
+                (parts.norm + parts.update) * share;
   return f;
 }
 
@@ -98,47 +222,11 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
   const std::int64_t rounds = (group.batches + group.ranks - 1) / group.ranks;
   if (group.local_steps)
     return forecast_local_step(parts, group, network, static_cast<double>(rounds));
-  const std::vector<optim::Bucket> buckets =
-      optim::share_out(parts.sizes, group.ranks, optim::kBucketSize, parts.units);
-  const double others = static_cast<double>(group.ranks - 1) / group.ranks;
-  const double width = group.sent == optim::CommDType::bf16 ? 2 : 4;
-  double elements = 0;
-  for (const std::int64_t size : parts.sizes) elements += static_cast<double>(size);
-  const bool alone = group.ranks == 1;
-  const auto moving = [&](double bytes) { return alone ? 0 : kSecondsPerByte * bytes; };
-
-  // The rank that owns most is waited for.
-  const double share = alone ? 1 : largest_share(buckets, group.ranks, elements);
+  if (group.ranks > 1) return forecast_shared_step(parts, group, network, rounds);
   StepForecast f;
-  Link link(network);
-  double now = 0;
-  const double slower = 1 + (parts.backward > 0 ? moving(width * elements) / parts.backward : 0);
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    const double begin = now + parts.forward;
-    for (const optim::Bucket& bucket : buckets) {
-      if (alone) break;
-      link.send(begin + slower * completed(bucket, parts),
-                others * width * static_cast<double>(bucket.size()));
-    }
-    now = begin + slower * parts.backward;
-  }
-  f.waiting = std::max(0.0, link.free() - now);
-  now += f.waiting + parts.norm * share;
-  if (!alone) now += 2 * (network.latency + kSmallMessage);  // norms, and losses
-  const double update = parts.update * share + moving(4 * elements);
-  double updated = 0;
-  for (const optim::Bucket& bucket : buckets) {
-    if (alone) break;
-    updated += update * static_cast<double>(bucket.size()) / elements;
-    link.send(now + updated, others * 4 * static_cast<double>(bucket.size()));
-  }
-  now += update;
-  f.waiting += std::max(0.0, link.free() - now);
-  f.step = std::max(now, link.free());
-  f.sending = link.busy();
-  f.moving = moving((static_cast<double>(rounds) * width + 4) * elements);
-  f.computing = static_cast<double>(rounds) * (parts.forward + parts.backward) +
-                (parts.norm + parts.update) * share;
+  f.computing =
+      static_cast<double>(rounds) * (parts.forward + parts.backward) + parts.norm + parts.update;
+  f.step = f.computing;
   return f;
 }
 

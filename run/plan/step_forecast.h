@@ -20,7 +20,9 @@ namespace tapegrad::run {
 //     bucket is sent on when it is updated, to be waited for at the end.
 //   - With local steps, each rank measures and updates all parameters in each step. A meeting sends
 //     differences of weights there and back, hides nothing, and is shared by the steps before it.
-//   - Moving bytes takes the processors' time, too, from whatever they do meanwhile.
+//   - Moving bytes takes one thread's time, too: from whatever its processor does meanwhile. Beside
+//     others that compute, it moves no more bytes than it has time for, however fast the line is.
+//   - All ranks tell each other a few numbers in each step, by a message from each to each.
 
 // The time of one process, in seconds.
 struct StepParts {
@@ -31,6 +33,7 @@ struct StepParts {
   std::vector<std::int64_t> sizes = {};
   std::vector<double> completed = {};
   std::vector<std::int64_t> units = {};  // where each may be cut: see optim/internal/shares.h
+  int threads = 1;                       // that took this time
 };
 
 struct Network {
@@ -51,6 +54,12 @@ struct StepForecast {
   double moving = 0;     // of these, processors' time to move bytes
   double sending = 0;    // seconds that the network is busy, hidden or not
   double waiting = 0;    // of these, those that nothing hides
+  double telling = 0;    // seconds of small messages, which nothing hides
+  // Bytes that a rank sends to others, in the mean over the ranks and without small messages: in a
+  // step, and with local steps at each meeting.
+  double sent = 0, sent_at_meeting = 0;
+  // Seconds of a step if nothing were hidden.
+  double one_after_the_other() const { return computing + moving + sending + telling; }
   double hidden() const { return sending > 0 ? 1 - waiting / sending : 1; }
 };
 StepForecast forecast_step(const StepParts& parts, const Group& group, const Network& network);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "tapegrad/base/random.h"
 #include "tapegrad/nn/make_decoder.h"
@@ -17,6 +18,7 @@ struct StepOptions {
   Rng::Kind dropout = Rng::Kind::philox;  // masks of Kind::torch are stored
   TuningOptions tuning = {};              // frozen weights have no gradient
   optim::GroupRules optimizer = {};       // which say what is kept for what is trained
+  std::optional<double> ema = {};         // the decay of averages of what is trained
   // Makes the parameters of a model that exists, as those of a run with tuning.weights. In a dry
   // run, it reads none of them. Without it, they are shapes, or drawn.
   std::function<nn::Params()> params = {};

@@ -60,6 +60,12 @@ std::vector<std::string> header_lines(const RunHeader& about, const OptimizerOpt
   std::vector<HeaderLine> lines = about.lines;
   lines.push_back(steps_line(about, o, progress));
   if (!about.minutes_reason.empty()) lines.push_back({"", "", about.minutes_reason});
+  if (o.ema) {
+    lines.push_back(
+        {"ema", fmt::format("averages of about the last {} are evaluated and saved, not "
+                            "the weights themselves",
+                            counted(o.averaged_steps(), "step"))});
+  }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     lines.push_back({i == 0 ? "groups" : "", groups[i]});
   }

@@ -40,6 +40,17 @@ void add_evaluations(std::vector<std::string>& notes, const OptimizerOptions& o,
   }
 }
 
+// e⁻⁵ is less than 1 %.
+void add_averages(std::vector<std::string>& notes, const OptimizerOptions& o) {
+  constexpr std::int64_t forgotten = 5, least = 100;
+  if (!o.ema || o.max_iters < least || forgotten * o.averaged_steps() <= o.max_iters) return;
+  notes.push_back(
+      fmt::format("averages of about {} (--ema {:g}) keep much of the first weights in a run of "
+                  "{}. --ema {:.6g} averages a tenth of the run",
+                  counted(o.averaged_steps(), "step"), *o.ema, grouped(o.max_iters),
+                  1 - 10 / static_cast<double>(o.max_iters)));
+}
+
 }  // namespace
 
 std::vector<std::string> start_notes(const OptimizerOptions& o, const EvaluationOptions& e,
@@ -48,6 +59,7 @@ std::vector<std::string> start_notes(const OptimizerOptions& o, const Evaluation
   if (o.max_iters > 0) {
     add_warmup(notes, o);
     add_evaluations(notes, o, e);
+    add_averages(notes, o);
   }
   if (o.gradient_accumulation_steps % ranks != 0) {
     notes.push_back(fmt::format(

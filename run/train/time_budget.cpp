@@ -61,8 +61,7 @@ T agreed(T value, Processes* processes) {
 std::optional<std::vector<StepTimes>> measure_steps(const Task& task,
                                                     const OptimizerOptions& options, double budget,
                                                     Processes* processes) {
-  const auto sync = optim::make_gradient_sync(task.params.parameters(), options.rules, processes,
-                                              options.comm_dtype, options.local());
+  const auto sync = make_sync(task, options, processes);
   Updater updater(task, options, *sync, processes);
   Progress unused;
   return measured_steps([&] { return agreed(updater.step(0, unused).times, processes); },
@@ -125,10 +124,13 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
   double seconds = 0;
   for (const StepTimes& step : *measured) seconds += step.total();
   costs.step = seconds / static_cast<double>(measured->size());
-  // The weights, those of the best model, and what the optimiser keeps.
+  // The weights, those of the best model, and what the optimiser keeps; with averages, the weights
+  // that are trained, too.
   const NamedTensors& trained = task.params.parameters();
+  const std::int64_t written =
+      2 * task.params.total_count() + (options.optimizer.ema ? task.params.count() : 0);
   const double bytes =
-      2 * sizeof(float) * static_cast<double>(task.params.total_count()) +
+      sizeof(float) * static_cast<double>(written) +
       optim::bytes_kept(trained, optim::make_groups(trained, options.optimizer.rules));
   costs.checkpoint = bytes / kDiskBytesPerSecond;
   const std::int64_t steps =

@@ -36,6 +36,18 @@ Section changeable_section(std::string_view name, OptionSchema part) {
   return section;
 }
 
+// While it lives, the parameters have the values of the model that a checkpoint keeps.
+class KeptModel {
+ public:
+  explicit KeptModel(optim::GradientSync& sync) : sync_(sync) { sync_.swap_agreed(); }
+  KeptModel(const KeptModel&) = delete;
+  KeptModel& operator=(const KeptModel&) = delete;
+  ~KeptModel() { sync_.swap_agreed(); }
+
+ private:
+  optim::GradientSync& sync_;
+};
+
 // One run of the loop. Its constructor hands each part of the options to the object that goes by
 // it; the loop asks these.
 class Trainer {
@@ -50,9 +62,7 @@ class Trainer {
         tensors_(task.params.tensors()),
         steps_(options.optimizer.max_iters),
         learning_rate_(options.optimizer.learning_rates()),
-        sync_(optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules,
-                                        processes_, options.optimizer.comm_dtype,
-                                        options.optimizer.local())),
+        sync_(make_sync(task, options.optimizer, processes_)),
         state_{task.params, *sync_, task.batches,
                task.dropout == nullptr ? no_dropout_ : *task.dropout, at_},
         batches_(task.batches, options.optimizer.overfit_batch),
@@ -149,6 +159,7 @@ class Trainer {
       bool ends = at_.iteration >= steps_;
       if (ends || evaluator_.due()) {
         batches_.look_ahead([this] {
+          const KeptModel kept(*sync_);
           if (evaluator_.evaluate()) saver_.keep_best();
         });
         if (!ends && evaluator_.stops_early()) {
@@ -158,6 +169,7 @@ class Trainer {
       }
       if (ends || saver_.due()) saver_.save();
       if (at_.iteration > 0 && speaks() && task_.after_step) {
+        const KeptModel kept(*sync_);
         task_.after_step(report_, /*made=*/at_.iteration > begin_);
       }
       if (ends || interrupted()) break;
@@ -175,7 +187,10 @@ class Trainer {
       return Ending::stopped;
     }
     held.release();  // no step is left to agree on
-    if (speaks() && task_.finish) task_.finish(report_);
+    if (speaks() && task_.finish) {
+      const KeptModel kept(*sync_);
+      task_.finish(report_);
+    }
     report_.next_steps();
     return interrupted() ? Ending::stopped : ending;
   }
@@ -199,10 +214,10 @@ class Trainer {
   // Of a checkpoint's file, at most.
   double optimizer_bytes(const OptimizerOptions& options) const {
     const double kept = optim::bytes_kept(task_.params.parameters(), sync_->groups());
-    if (!options.local_steps) return kept;
     double weights = 0;
     for (const auto& [name, t] : task_.params.parameters())
       weights += static_cast<double>(t.bytes());
+    if (!options.local_steps) return options.ema ? kept + weights : kept;
     return ranks() * (kept + weights) + weights;  // the outer momentum is one for all
   }
 

@@ -50,6 +50,7 @@ struct Task {
   std::function<void(const std::filesystem::path& folder)> write_files = {};
   // After each step, and its evaluation if there is one; in a resumed run also at the step of its
   // checkpoint, which is not `made` here: metrics.jsonl then has only what came before that step.
+  // With averages (ema), the parameters have them meanwhile, as in evaluations and in finish.
   std::function<void(Report&, bool made)> after_step = {};
   // At the end of a run that no signal has stopped: a last evaluation, samples.
   std::function<void(Report&)> finish = {};
@@ -72,10 +73,11 @@ struct TrainOptions {
 
 // Loss → backward → clip → optimiser, with an evaluation and a checkpoint now and then, until
 // max_iters steps are made (true), or a signal (Ctrl-C) has stopped the run (false), which is then
-// saved, unless the signal came while steps were measured. A run that is resumed ends with the same
-// bits as one that never stopped, if its task is made in the same way: of the model, that is
-// checked. Errors: a loss that is not a number, which keeps the last checkpoint; a checkpoint of
-// another model, or of more steps than max_iters; a time for a run that is resumed.
+// saved, unless the signal came while steps were measured. With averages of the weights (ema), it
+// evaluates and saves these; the parameters end with their own values. A run that is resumed ends
+// with the same bits as one that never stopped, if its task is made in the same way: of the model,
+// that is checked. Errors: a loss that is not a number, which keeps the last checkpoint; a
+// checkpoint of another model, or of more steps than max_iters; a time for a run that is resumed.
 //
 // The folder's processes, if there are several, each with a task that is made in the same way, make
 // the steps that one would make with the same gradient_accumulation_steps, to the bit (with

@@ -12,6 +12,7 @@ void take_meetings(TrainPlan& plan, bool by_time) {
   EvaluationOptions& evaluation = plan.options.evaluation;
   if (!optimizer.local_steps) return;
   const std::int64_t every = *optimizer.local_steps, steps = optimizer.max_iters;
+  if (!by_time) check_meetings(optimizer);
   const StepInterval before = evaluation.evaluations();
   optimizer.max_iters = by_time ? steps - steps % every : optimizer.meeting_from(steps);
   check(!by_time || optimizer.max_iters > 0,
@@ -30,6 +31,14 @@ void take_meetings(TrainPlan& plan, bool by_time) {
 }
 
 }  // namespace
+
+void check_meetings(const OptimizerOptions& optimizer) {
+  const std::int64_t steps = optimizer.max_iters, every = optimizer.local_steps.value_or(1);
+  check(steps == 0 || steps >= every,
+        "--local-steps {}: a run of {} is over before its processes meet. Take --local-steps {} or "
+        "fewer, or --max-iters {} or more",
+        every, counted(steps, "step"), steps, every);
+}
 
 TrainPlan resolve(const TrainOptions& options, const TrainFacts& facts,
                   const std::filesystem::path& folder) {

@@ -10,6 +10,7 @@
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/internal/averaged_sync.h"
 #include "tapegrad/run/train/internal/in_order.h"
 
 namespace tapegrad::run {
@@ -43,6 +44,15 @@ std::vector<std::int64_t> summed(std::vector<std::int64_t> own, Processes* proce
 }
 
 }  // namespace
+
+std::unique_ptr<optim::GradientSync> make_sync(const Task& task, const OptimizerOptions& options,
+                                               Processes* processes) {
+  const NamedTensors& parameters = task.params.parameters();
+  auto sync = optim::make_gradient_sync(parameters, options.rules, processes, options.comm_dtype,
+                                        options.local());
+  if (!options.ema) return sync;
+  return optim::with_averages(std::move(sync), parameters, {.decay = *options.ema});
+}
 
 Updater::Updater(const Task& task, const OptimizerOptions& options, optim::GradientSync& sync,
                  Processes* processes)

@@ -260,6 +260,7 @@ const std::map<std::string, int> kOnPurpose = {
 // Rows without a case: what they give are no numbers, or other draws, or it is compared elsewhere.
 const std::set<std::string> kWithoutCase = {"F.adaptive_max_pool1d",
                                             "F.adaptive_max_pool2d",
+                                            "F.affine_grid, F.grid_sample",
                                             "F.conv_transpose1d",
                                             "F.cross_entropy, class probabilities",
                                             "F.cross_entropy, weight, label_smoothing",

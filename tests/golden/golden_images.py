@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 import golden_ops
 
 TIES = np.array([[[1, 3, 3, 0], [3, 3, 1, 0], [np.nan, 1, 0, -np.inf], [2, np.nan, -np.inf, -np.inf]]])
+PLACES = np.array([[[[x, y] for x in (-1.13, 1.31, -7.3, 2.9, 40.3, 0.4, -0.2)] for y in (0.2, 1.9, -3.7)]])
 # name → (function of the inputs, [shapes of the inputs, …])
 OPS = {
     "conv2d": (F.conv2d, [[(2, 3, 6, 5), (4, 3, 3, 2), (4,)], [(3, 4, 5), (2, 3, 2, 2)], [(0, 3, 5, 4), (2, 3, 2, 2), (2,)]]),
@@ -46,6 +47,12 @@ OPS = {
     "upsample_by(1.7x0.6,bilinear)": (lambda x: F.interpolate(x, scale_factor=(1.7, 0.6), mode="bilinear"), [[(2, 3, 3, 2)], [(1, 2, 8, 9)]]),
     "upsample(6x4)": (lambda x: F.interpolate(x, size=(6, 4)), [[(2, 3, 3, 2)], [(1, 2, 4, 9)]]),
     "upsample(6x5,bilinear)": (lambda x: F.interpolate(x, size=(6, 5), mode="bilinear"), [[(2, 3, 3, 2)], [(1, 2, 8, 9)]]),
+    "affine_grid(3x4)": (lambda x: F.affine_grid(x, (x.shape[0], 1, 3, 4), align_corners=False), [[(2, 2, 3)]]),
+    "affine_grid(1x4,corners)": (lambda x: F.affine_grid(x, (x.shape[0], 1, 1, 4), align_corners=True), [[(2, 2, 3)]]),
+    **{f"grid_sample({mode},{padding}{',corners' if corners else ''})": (
+        lambda x, grid, mode=mode, padding=padding, corners=corners: F.grid_sample(x, grid, mode, padding, corners),
+        [[(2, 3, 4, 5), (2, 6, 7, 2)], [(1, 2, 1, 3), PLACES]])
+       for mode in ("bilinear", "nearest") for padding in ("zeros", "border", "reflection") for corners in (False, True)},
     "batch_norm": (lambda x, *p: F.batch_norm(x, None, None, *p, training=True),
                    [[(4, 3, 2, 5), (3,), (3,)], [(2, 3, 5)], [(6, 4), (4,), (4,)]]),
     "batch_norm_with": (lambda x, *p: F.batch_norm(x, torch.tensor([0.5, -1, 2], dtype=x.dtype), torch.tensor([0.25, 1, 4], dtype=x.dtype), *p),

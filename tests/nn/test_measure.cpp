@@ -3,6 +3,7 @@
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/ema.h"
 #include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/run/plan/memory_estimate.h"
 #include "tapegrad/tests/catch.h"
@@ -15,14 +16,18 @@ namespace {
 
 // The peak of the second of two real steps.
 template <class LossOf>
-double true_peak(std::size_t before, const NamedTensors& parameters, const LossOf& loss_of) {
+double true_peak(std::size_t before, const NamedTensors& parameters, const LossOf& loss_of,
+                 bool averages = false) {
   optim::AdamW adamw(parameters);
+  std::optional<optim::EMA> ema;
+  if (averages) ema.emplace(parameters);
   for (int step = 0; step < 2; ++step) {
     reset_peak_memory();
     Tape tape;
     tape.backward(loss_of());
     adamw.step(1e-3, optim::measure_clipping(parameters, 1.0).factor);
     adamw.zero_grad();
+    if (ema) ema->update();
   }
   return static_cast<double>(memory_stats().peak - before);
 }
@@ -35,7 +40,9 @@ double true_peak(const nn::DecoderConfig& config, std::int64_t B,
   const nn::Params params(rng, DType::f32, options.step.precision);
   nn::GPT gpt(params, config);
   gpt.recompute = options.step.recompute;
-  return true_peak(before, params.parameters(), [&] { return gpt.loss(ids, ids, &dropout); });
+  return true_peak(
+      before, params.parameters(), [&] { return gpt.loss(ids, ids, &dropout); },
+      options.step.ema.has_value());
 }
 
 double true_peak(const nn::TransformerConfig& config, const run::PairSizes& sizes) {
@@ -70,6 +77,7 @@ TEST_CASE("a GPT's step takes the memory that its dry run says", "[measure]") {
                         {"recomputed", small_config(), {.step = {.recompute = true}}},
                         {"dropout", dropping, {}},
                         {"dropout recomputed", dropping, {.step = {.recompute = true}}},
+                        {"averages", small_config(), {.step = {.ema = 0.9}}},
                         {"stored masks", dropping, {.step = {.dropout = Rng::Kind::torch}}},
                         {"bf16", small_config(), {.step = {.precision = Precision::bf16}}},
                         {"wide vocabulary", wide, {}},

@@ -142,7 +142,7 @@ bool equal(const std::string& what, const Groups& groups, Processes& processes) 
       same = false;
     }
     same = !differ(alone, shared, name) && same;
-    sync->save(all, {});
+    sync->save(all, {}, {});
     if (processes.rank() == 0) {
       own->save(one, {});
       same = !differ(sorted(one), sorted(all), name + ", file") && same;

@@ -17,6 +17,7 @@
 #include "tapegrad/optim/optimizers/nadam.h"
 #include "tapegrad/optim/optimizers/rmsprop.h"
 #include "tapegrad/optim/optimizers/sgd.h"
+#include "tapegrad/optim/optimizers/soap.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
@@ -100,6 +101,10 @@ std::vector<NumberCase> optimizers() {
       {"[RMSpropOptions] momentum", updates<RMSprop>(&RMSpropOptions::momentum), 1},
       {"[SGDOptions] momentum", updates<SGD>(&SGDOptions::momentum), 1},
       {"[SGDOptions] weight_decay", updates<SGD>(&SGDOptions::weight_decay), -1},
+      {"[SOAPOptions] beta1", updates<SOAP>(&SOAPOptions::beta1), 1},
+      {"[SOAPOptions] beta2", updates<SOAP>(&SOAPOptions::beta2), -0.1},
+      {"[SOAPOptions] eps", updates<SOAP>(&SOAPOptions::eps), 0},
+      {"[SOAPOptions] weight_decay", updates<SOAP>(&SOAPOptions::weight_decay), -1},
       {"[Schedule] learning_rate", schedules(&Schedule::learning_rate), -1},
       {"[Schedule] min_lr", schedules(&Schedule::min_lr), -1},
       {"[Schedule] decay_share", schedules(&Schedule::decay_share), 1.5},

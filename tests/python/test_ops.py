@@ -96,6 +96,11 @@ CASES = {
         lambda x: x.reshape(1, 1, 2, 2, 2, 2).mean((3, 5)),
         [normal(1, 1, 4, 4)],
     ),
+    "grid_sample": (
+        lambda x: tg.grid_sample(x, tg.affine_grid(tg.tensor(np.array([[[-1.0, 0, 0], [0, 1, 0]]])), 2), mode="nearest"),
+        lambda x: np.flip(x, -1),
+        [normal(1, 1, 2, 2)],
+    ),
     "upsample": (lambda x: tg.upsample_by(x, 2), lambda x: x.repeat(2, -1).repeat(2, -2), [normal(1, 1, 2, 2)]),
     "attention": (
         lambda q, k, v: tg.attention(q, k, v, n_head=1, causal=False, scores=tg.ScoreOptions(scale=0.5)),

@@ -61,6 +61,24 @@ class Numbers(Case):
         self.assert_same("whole", "parts", FILES[:2])
 
 
+class Names(Case):
+    def test_files_have_names_of_any_bytes(self):
+        strange = Path(os.fsdecode(os.fsencode(self.folder) + b"/\xff"))
+        strange.mkdir()
+        texts = strange / "texts"
+        texts.mkdir()
+        (texts / os.fsdecode(b"te\xfext.txt")).write_text(TEXT)
+        (texts / os.fsdecode(b"no\xfetext.txt")).write_bytes(b"\0\1\2" * 500)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            run = tg.train(texts, out_dir=strange / "run", **SMALL)
+        self.assertEqual(run.path, strange / "run")
+        self.assertIn("no\ufffdtext.txt", printed.getvalue())
+        self.assertIn("<svg", run._repr_html_())
+        with self.assertRaisesRegex(tg.Error, "no such file.*\ufffd|\ufffd.*no such file"):
+            tg.train(strange / "nothing", out_dir=strange / "other", progress=False, **SMALL)
+
+
 class Callbacks(Case):
     def test_each_step_and_evaluation_reaches_the_callback(self):
         seen = []

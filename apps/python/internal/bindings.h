@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,19 @@ void bind_ops(py::module_& m);
 
 // Text of bytes that may begin or end in the middle of a character: U+FFFD stands for such bytes.
 py::object text_of_bytes(const std::string& bytes);
+
+// An exception of Python's for one of C++'s, whose sentence may name files of any bytes.
+template <class E>
+void bind_error(py::module_& m, const char* name, py::handle base) {
+  static py::exception<E>* const type = new py::exception<E>(m, name, base);
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const E& error) {
+      PyErr_SetObject(type->ptr(), text_of_bytes(error.what()).ptr());
+    }
+  });
+}
 
 // Options by their table: what a described struct has, and what keyword arguments give it. Error,
 // naming the option, for one that is not in the table or breaks its rule.

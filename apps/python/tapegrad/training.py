@@ -81,7 +81,7 @@ def train(*corpus, callback=None, progress=True, **options):
     names = _core._train_options()
     for name in options:
         _check_name(name, names)
-    words = [word for name, value in options.items() for word in _words(name, value)]
+    words = [word for name, value in options.items() for word in _words(name, value)] + ["--", *corpus]
     shown = _Progress(progress)
 
     def on_step(step, metrics, folder):
@@ -91,7 +91,7 @@ def train(*corpus, callback=None, progress=True, **options):
             callback(step, metrics)
 
     try:
-        return Run(_core._train([*words, "--", *map(os.fspath, corpus)], on_step, shown.print, shown.error))
+        return Run(_core._train([os.fsencode(word) for word in words], on_step, shown.print, shown.error))
     except _core._UsageError as error:
         sentence = re.sub(r"--([a-z][a-z0-9-]*)", lambda option: option[1].replace("-", "_"), str(error))
         raise Error(f"[train] {sentence}") from None
@@ -141,5 +141,5 @@ class Run:
         return f"tapegrad.Run({str(self.path)!r})"
 
     def _repr_html_(self):
-        page = html.escape(_core._loss_page(str(self.path)))
+        page = html.escape(_core._loss_page(self.path))
         return f'<p>{html.escape(repr(self))}</p><iframe srcdoc="{page}" style="width: 100%; height: 400px; border: 0"></iframe>'

@@ -51,7 +51,8 @@ run::StepOptions step_options(const Plan& o) {
                            .precision = o.optimizer.precision(),
                            .dropout = o.random.rng,
                            .tuning = o.tuning,
-                           .optimizer = o.optimizer.rules};
+                           .optimizer = o.optimizer.rules,
+                           .ema = o.optimizer.ema};
   if (o.tuning.weights) {
     options.params = [&o] { return quantized_params(weight_plan(o), FirstAdapters::left_out); };
   }
@@ -59,7 +60,9 @@ run::StepOptions step_options(const Plan& o) {
 }
 
 run::MemoryEstimate memory_of(const Plan& o) {
-  run::MemoryOptions options{.step = step_options(o), .block_size = o.text.block_size};
+  run::MemoryOptions options{.step = step_options(o),
+                             .block_size = o.text.block_size,
+                             .other_machine = o.extras.assumes_machine()};
   const auto objective = objective_of(o);
   options.second_model = objective->second_model();
   options.step.loss = [&](const nn::Decoder& gpt, const nn::Decoder* second,

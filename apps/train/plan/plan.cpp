@@ -38,8 +38,10 @@ void check_arguments(const Arguments& arguments) {
     if (!given.has("--epochs") || !given.has(option)) continue;
     cli::usage_error("--epochs and {} exclude each other", option);
   }
-  if (given.has("--gflops") && !is_sized(o.text.preset)) {
-    cli::usage_error("--gflops is for --preset fast, which chooses a size by it");
+  if (given.has("--gflops") && !is_sized(o.text.preset) && !o.extras.plan) {
+    cli::usage_error(
+        "--gflops is for --preset fast, which chooses a size by it, and for --plan, which computes "
+        "times by it");
   }
   if (given.has("--for") && !is_sized(o.text.preset)) {
     cli::usage_error("--for is for --preset fast, which chooses parts by it");

@@ -1,65 +1,31 @@
 #include "tapegrad/apps/train/plan/print_plan.h"
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "tapegrad/apps/bench/measured_step.h"
 #include "tapegrad/apps/bench/trial.h"
 #include "tapegrad/apps/train/objectives.h"
 #include "tapegrad/apps/train/plan/facts.h"
 #include "tapegrad/apps/train/plan/presets.h"
+#include "tapegrad/apps/train/plan/print_forecast.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/memory/memory.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/run/plan/assumed_step.h"
 #include "tapegrad/run/plan/step_forecast.h"
 #include "tapegrad/run/record/internal/group_lines.h"
 
 namespace tapegrad::gpt {
 namespace {
-
-// The parts of a step of one process, and of several.
-run::StepParts parts_of(const bench::Trial::Phases& phases, const bench::Trial& trial) {
-  run::StepParts parts{.forward = phases.forward,
-                       .backward = phases.backward,
-                       .norm = phases.norm,
-                       .update = phases.update,
-                       .completed = phases.completed,
-                       .units = optim::units_of(trial.parameters(), trial.groups())};
-  for (const auto& [name, t] : trial.parameters()) parts.sizes.push_back(t.numel());
-  return parts;
-}
-
-void print_forecast(const Plan& o, const run::StepParts& parts, double batch_tokens,
-                    const run::MemoryEstimate& estimate) {
-  const run::Group one{.batches = o.optimizer.gradient_accumulation_steps};
-  const int ranks = static_cast<int>(o.extras.ranks);
-  const run::Group group{.ranks = ranks,
-                         .batches = o.batches_of_ranks,
-                         .sent = o.optimizer.comm_dtype,
-                         .local_steps = o.optimizer.local_steps};
-  const run::Network network{run::parse_bandwidth(o.extras.bandwidth),
-                             run::parse_latency(o.extras.latency)};
-  const run::StepForecast f = run::forecast_step(parts, group, network);
-  const double tokens = batch_tokens * static_cast<double>(group.batches);
-  const double alone = batch_tokens * static_cast<double>(one.batches) /
-                       run::forecast_step(parts, one, network).step;
-  const run::MemoryEstimate rank =
-      run::memory_of_rank(estimate, ranks, o.optimizer.local_steps.has_value());
-  fmt::print(
-      "forecast:  {} ranks, {} and {} between them, steps of {:.0f} tokens:\n"
-      "           {:.1f} ms per step, {:.0f} tokens/s, {:.3g} times one process\n"
-      "           {:.1f} ms of computing, {:.1f} ms to move bytes, {:.1f} ms of network, of which "
-      "{:.0f} % hidden\n"
-      "           {:.0f} MB of tensors at once in each rank, optimiser {:.0f}\n",
-      group.ranks, o.extras.bandwidth, o.extras.latency, tokens, f.step * 1e3, tokens / f.step,
-      tokens / f.step / alone, f.computing * 1e3, f.moving * 1e3, f.sending * 1e3, 100 * f.hidden(),
-      rank.total / 1e6, rank.optimizer / 1e6);
-}
 
 std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEstimate& stored,
                                  const run::MemoryEstimate& recomputed) {
@@ -68,12 +34,35 @@ std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEsti
                      100 * model.block_flops() / (3 * model.flops()));
 }
 
-// The groups of the parameters that are trained. Makes no weights.
-void print_groups(const Plan& o) {
+// The parameters that are trained, without values.
+NamedTensors shapes_of_parameters(const Plan& o) {
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();
   nn::make_decoder(params, o.model, o.tuning.build_options(o.extras.recomputes()));
-  const NamedTensors parameters = params.parameters();
+  return params.parameters();
+}
+
+std::vector<std::int64_t> elements_of(const NamedTensors& parameters) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& [name, t] : parameters) sizes.push_back(t.numel());
+  return sizes;
+}
+
+// The parts of a step of one process, as it was measured.
+run::StepParts parts_of(const bench::Trial::Phases& phases, const bench::Trial& trial) {
+  return {.forward = phases.forward,
+          .backward = phases.backward,
+          .norm = phases.norm,
+          .update = phases.update,
+          .sizes = elements_of(trial.parameters()),
+          .completed = phases.completed,
+          .units = optim::units_of(trial.parameters(), trial.groups()),
+          .threads = num_threads()};
+}
+
+// The groups of the parameters that are trained.
+void print_groups(const Plan& o) {
+  const NamedTensors parameters = shapes_of_parameters(o);
   std::string heading = "groups:";
   for (const std::string& line :
        run::group_lines(parameters, optim::make_groups(parameters, o.optimizer.rules))) {
@@ -111,6 +100,28 @@ int print_prediction(const Plan& o, const bench::PredictedStep& predicted) {
       bench::kMostMeasuring);
   print_run(o, step);
   if (o.extras.ranks > 1) fmt::print("forecast:  none, since no step was measured\n");
+  return 0;
+}
+
+// For the machine of --gflops: no step is measured.
+int print_assumed(const Plan& o, const nn::Summary& model, const run::MemoryEstimate& estimate) {
+  const NamedTensors parameters = shapes_of_parameters(o);
+  const double forward = model.flops() * tokens_of_batch(o);
+  const double again = o.extras.recomputes() ? model.block_flops() * tokens_of_batch(o) : 0;
+  const run::StepParts parts = run::assumed_step(
+      {.forward = forward,
+       .backward = 2 * forward + again,
+       .kept = estimate.optimizer,
+       .sizes = elements_of(parameters),
+       .units = optim::units_of(parameters, optim::make_groups(parameters, o.optimizer.rules))},
+      *o.extras.gflops * 1e9, num_threads());
+  const std::int64_t batches = o.optimizer.gradient_accumulation_steps;
+  const double step = run::forecast_step(parts, {.batches = batches}, {1, 0}).step;
+  fmt::print("predicted: {:.1f} ms per step, {:.0f} tokens/s, by --gflops {:.4g} and {}\n",
+             step * 1e3, tokens_of_batch(o) * static_cast<double>(batches) / step, *o.extras.gflops,
+             counted(parts.threads, "thread"));
+  print_run(o, step);
+  if (o.extras.ranks > 1) print_forecast(o, parts, estimate);
   return 0;
 }
 
@@ -155,6 +166,10 @@ int print_plan(const Plan& o) {
   const nn::Summary model = nn::summary(config, o.text.block_size);
   const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
   const run::MemoryEstimate estimate = print_needs(o, model, tokens);
+  if (o.extras.assumes_machine()) {
+    print_groups(o);
+    return print_assumed(o, model, estimate);
+  }
   // A run that does not fit has its memory told, but no time: measuring would not fit, either.
   run::check_memory(run::memory_of_rank(estimate, 1, a.local_steps.has_value()),
                     o.call.max_minutes.has_value());
@@ -190,9 +205,7 @@ int print_plan(const Plan& o) {
   fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {}\n", step * 1e3, tokens / step,
              amount);
   print_run(o, step);
-  if (o.extras.ranks > 1) {
-    print_forecast(o, parts, tokens_of_batch(o), estimate);
-  }
+  if (o.extras.ranks > 1) print_forecast(o, parts, estimate);
   return 0;
 }
 

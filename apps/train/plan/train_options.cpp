@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/run/train/evaluation/evaluate.h"
+#include "tapegrad/run/train/internal/train_plan.h"
 
 namespace tapegrad::gpt {
 
@@ -11,6 +12,8 @@ void Options::validate() const {
   tuning.validate();
   check_rules(*this);
   optimizer.validate();
+  // Otherwise the number of steps is not known yet.
+  if (!epochs.epochs && !call.max_minutes) run::check_meetings(optimizer);
   evaluation.validate();
   model.validate();
   check(text.block_size <= model.block_size,

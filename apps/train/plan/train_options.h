@@ -36,26 +36,29 @@ inline std::span<const std::string_view> names_of(Destination) { return kDestina
 struct CallExtras {
   bool summary = false, plan = false, eval_only = false;
   Recompute recompute = Recompute::off;
-  std::optional<double> gflops;                     // of matrix products, for --preset fast
+  std::optional<double> gflops;  // of matrix products, for --preset fast and --plan
   Destination destination = Destination::tapegrad;  // --for
   std::int64_t ranks = 1;
   std::string bandwidth = "10Gbit", latency = "50us";
 
   bool recomputes() const { return recompute == Recompute::on; }
+  // True if --plan is about another machine than this one.
+  bool assumes_machine() const { return plan && gflops; }
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("summary", o.summary, "print the model's layers with their sizes; do not train");
     t("plan", o.plan, "print memory by kind and the measured time of a step; do not train");
-    t("ranks", o.ranks, "processes for --plan, each on a machine like this one",
-      {.least = 1, .most = 1 << 20});
+    t("ranks", o.ranks, "processes for --plan, each on a machine of its own",
+      {.least = 1, .most = 1 << 12});
     t("bandwidth", o.bandwidth,
       "rate of the network between the processes of --plan, such as 10Gbit", {.value = "RATE"});
     t("latency", o.latency, "time until a message arrives, for --plan, such as 50us",
       {.value = "TIME"});
     t("gflops", o.gflops,
-      "with --preset fast: assume this speed of matrix products, in 10⁹ operations per second, "
-      "instead of measuring it, so that every machine chooses the same model",
+      "with --preset fast or --plan: assume this speed of matrix products, in 10⁹ operations per "
+      "second, instead of measuring it, so that every machine chooses the same model, and --plan "
+      "knows other machines",
       {.least = 0.1, .most = 1e9, .value = "N"});
     t("for", o.destination,
       "with --preset fast: keep to parts that Hugging Face's layout or GGUF can express, so that "

@@ -34,6 +34,7 @@ Tokens Draft::propose(std::span<const std::int32_t> text, std::int64_t most, con
   most = std::min(most, block / 2);
   if (most <= 0) return {};
   KVCache cache = std::exchange(cache_, empty_cache());  // after an error, it is read again
+  text_cache_.clear();
   if (size + most - first_ > block) {  // the draft goes on with half of what it can see
     first_ = size - block / 2;
     cache.clear();
@@ -53,6 +54,8 @@ Tokens Draft::propose(std::span<const std::int32_t> text, std::int64_t most, con
     while (std::ssize(seen) < size - first_ + most) {
       const auto unread = std::span(seen).subspan(static_cast<std::size_t>(cache.length()));
       std::vector<float> logits = next_logits(*options_.draft, unread, cache);
+      const bool is_text = std::ssize(seen) == size - first_;
+      if (is_text && most > 1 && cache.positions_of_places() > 0) text_cache_ = cache.clone();
       seen.push_back(pick_token(std::move(logits), options_, rng, seen, prompt));
     }
   } catch (const BrokenLogits& error) {
@@ -66,9 +69,13 @@ KVCache Draft::take_cache() {
   return first_ == 0 ? std::exchange(cache_, empty_cache()) : KVCache();
 }
 
-// The last token of a proposal was not read.
+// The last token of a proposal was not read. Right tokens are read again by a recurrent draft,
+// which may not be cut behind them.
 void Draft::learn(std::int64_t proposed, std::int64_t right) {
-  cache_.truncate(cache_.length() - std::max<std::int64_t>(proposed - 1 - right, 0));
+  const std::int64_t left = cache_.length() - std::max<std::int64_t>(proposed - 1 - right, 0);
+  if (cache_.reachable(left) < text_cache_.length()) cache_ = std::exchange(text_cache_, KVCache());
+  cache_.truncate(left);
+  text_cache_.clear();
 }
 
 }  // namespace tapegrad::nn

@@ -34,6 +34,7 @@ class Draft : public Proposer {
   std::int64_t prompt_tokens_;
   std::int64_t first_ = 0;  // of the text's tokens that the draft sees
   KVCache cache_;           // of those that it has read
+  KVCache text_cache_;      // before the last proposal, if `cache_` cannot be cut to it
 };
 
 }  // namespace tapegrad::nn

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "tapegrad/autograd/formats/safetensors.h"
 #include "tapegrad/autograd/tensor/tensor.h"
 #include "tapegrad/comm/processes.h"
 #include "tapegrad/optim/internal/shares.h"
@@ -27,5 +28,7 @@ Tensor gather_fragments(Processes* processes, std::vector<Fragment> fragments,
 // (all) The tensors that all ranks have of one shape, side by side along a new first dimension, on
 // rank 0.
 Tensor gather_ranks(Processes* processes, const Tensor& own);
+// Adds tensors that rank 0 has.
+void add_whole(std::vector<TensorToMake>& tensors, const NamedTensors& whole);
 
 }  // namespace tapegrad::optim

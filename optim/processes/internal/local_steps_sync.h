@@ -33,7 +33,7 @@ class LocalStepsSync : public GradientSync {
   NamedTensors agreed(NamedTensors tensors) const override;
   std::int64_t steps_since_agreed() const override { return made_; }
   void restart() override;
-  void save(const std::string& path, Metadata metadata) const override;
+  void save(const std::string& path, Metadata metadata, const NamedTensors& beside) const override;
   void load(const TensorSource& file) override;
   std::string broken_tensor() const override;
 

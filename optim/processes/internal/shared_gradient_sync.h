@@ -32,7 +32,7 @@ class SharedGradientSync : public GradientSync {
   void zero_grad() override;
   std::int64_t steps() const override { return state_.steps(); }
   const ParameterGroups& groups() const override { return groups_; }
-  void save(const std::string& path, Metadata metadata) const override;
+  void save(const std::string& path, Metadata metadata, const NamedTensors& beside) const override;
   void load(const TensorSource& file) override;
   std::string broken_tensor() const override;
 

@@ -33,6 +33,7 @@ Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderCo
 
   std::map<std::string, GgufName> by_theirs;
   for (GgufName& name : gguf_names(family, config)) {
+    if (!name.is_whole()) continue;  // an adapter of it would be one of a part
     if (name.theirs.ends_with(".weight")) by_theirs.emplace(name.theirs, std::move(name));
   }
   std::map<std::string, AdapterPlace> places;
@@ -78,6 +79,8 @@ void write_gguf_adapter(const std::filesystem::path& path, const Adapter& adapte
   for (const std::string& layer : adapted_layers(*adapter.tensors)) {
     const auto name = by_ours.find(layer + ".weight");
     check(name != by_ours.end(), "GGUF's {} has no layer for the adapter of '{}'",
+          family.gguf.architecture, layer);
+    check(name->second.is_whole(), "GGUF's {} has '{}' in other parts: merge its adapter",
           family.gguf.architecture, layer);
     add(layer + ".lora_A.weight", name->second.theirs + ".lora_a", 0);
     add(layer + ".lora_B.weight", name->second.theirs + ".lora_b", name->second.exchanged_heads);

@@ -77,6 +77,21 @@ void GgufFamily::take_experts() {
   }
 }
 
+void GgufFamily::take_joined_gate() {
+  keys.push_back({.key = "", .option = "joined_gate", .direction = FamilyKey::Direction::ignored});
+  std::vector<GgufTensorName> names;
+  for (GgufTensorName& name : tensors) {
+    const bool is_gate = name.ours == "layers.#.mlp.gate_proj.weight";
+    if (is_gate || name.ours == "layers.#.mlp.up_proj.weight") {
+      names.push_back(name);
+      names.back().ours = "layers.#.mlp.gate_up_proj.weight", names.back().with = "joined_gate";
+      name.without = "joined_gate";
+    }
+    names.push_back(name);
+  }
+  tensors = std::move(names);
+}
+
 void HfFamily::set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values) {
   for (const auto& [name, value] : values) key(name).absent = value;
 }
@@ -95,9 +110,15 @@ bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view our
   }
   const std::string mlp = fmt::format(".{}.", names.mlp);
   if (!has(mlp)) return true;
-  const bool of_experts = has(fmt::format("{}{}.", mlp, names.in_experts.router)) ||
-                          has(fmt::format("{}{}.", mlp, names.in_experts.experts)) ||
-                          has(mlp + names.in_experts.selection_bias);
+  const nn::ExpertNames& in = names.in_experts;
+  const bool of_gate = has(fmt::format("{}{}.", mlp, in.shared_gate));
+  if (of_gate || has(fmt::format("{}{}.", mlp, in.shared))) {
+    return config.has_experts(block) && config.moe.shared_inner > 0 &&
+           (config.moe.shared_gate || !of_gate);
+  }
+  const bool of_experts = has(fmt::format("{}{}.", mlp, in.router)) ||
+                          has(fmt::format("{}{}.", mlp, in.experts)) ||
+                          has(mlp + in.selection_bias);
   return of_experts == config.has_experts(block);
 }
 
@@ -152,9 +173,9 @@ std::string leading_dense_pattern(std::int64_t dense, int blocks) {
 }
 
 bool is_own_form(std::string_view option) {
-  static constexpr std::string_view kForms[] = {kRotation,      kWindows,      kRotaryBlocks,
-                                                kDenseBlocks,   kLeadingDense, kMixers,
-                                                kAdjustedInner, kSharedInner,  kMambaWidth};
+  static constexpr std::string_view kForms[] = {
+      kRotation, kWindows,       kRotaryBlocks, kDenseBlocks, kLeadingDense,
+      kMixers,   kAdjustedInner, kSharedInner,  kMambaWidth,  kDeltaWidth};
   return std::find(std::begin(kForms), std::end(kForms), option) != std::end(kForms);
 }
 

@@ -10,6 +10,10 @@ Value divided(const Value& value) {
   return 1 / by;
 }
 
+std::string biases_of_joined_gate(const nn::DecoderConfig& c) {
+  return c.joined_gate && c.with_mlp_bias() ? "mlp_bias beside joined_gate" : "";
+}
+
 void add_scales(std::vector<FamilyKey>& keys, std::string_view scores, std::string_view embeddings,
                 std::string_view added, std::string_view logits) {
   keys.push_back({scores, "attention_scale"});
@@ -33,6 +37,8 @@ Family granite_family() {
   f.gguf.architecture = "granite";
   add_scales(f.gguf.keys, "attention.scale", "embedding_scale", "residual_scale", "logit_scale");
   f.gguf.may_scale_rotation = false;
+  f.gguf.take_joined_gate();  // of Granite 4 without Mamba-2
+  f.gguf.obstacle = biases_of_joined_gate;
   // Without it, llama.cpp scales by the width of heads.
   for (FamilyKey& key : f.gguf.keys) key.needed |= key.option == "attention_scale";
   f.pre_tokenizers = {};

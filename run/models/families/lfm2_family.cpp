@@ -1,42 +1,12 @@
 #include <algorithm>
 
-#include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/internal/recurrent_gguf.h"
 
 namespace tapegrad::run {
 namespace {
 
 using Direction = FamilyKey::Direction;
 using Exchanged = GgufTensorName::Exchanged;
-
-// GGUF has the heads of keys of each block, 0 where it has a convolution, or a number for all.
-const std::vector<std::string>* heads_of_blocks(const Value& theirs) {
-  return std::get_if<std::vector<std::string>>(&theirs);
-}
-Value key_heads(const Value& theirs) {
-  const auto* const heads = heads_of_blocks(theirs);
-  if (heads == nullptr) return theirs;
-  std::int64_t found = 0;
-  for (const std::string& text : *heads) {
-    const std::int64_t number = std::stoll(text);
-    check(number == 0 || found == 0 || number == found, "{} and {} heads of keys are not supported",
-          found, number);
-    if (number != 0) found = number;
-  }
-  return found == 0 ? 1 : found;  // nothing has heads
-}
-Value mixers(const Value& theirs) {
-  std::string pattern;
-  if (const auto* const heads = heads_of_blocks(theirs)) {
-    for (const std::string& text : *heads) pattern += text == "0" ? 'C' : 'A';
-  }
-  return pattern;
-}
-
-Value kernel_above_one(const Value& kernel) {
-  check(number_of(kernel) > 1, "llama.cpp wants conv_kernel to be 2 or more, not {}",
-        number_of(kernel));
-  return kernel;
-}
 
 std::vector<FamilyKey> hf_keys() {
   return {{"vocab_size", "vocab_size"},
@@ -77,33 +47,23 @@ void take_gguf(GgufFamily& f) {
   f.may_scale_rotation = false;
   f.leave_out_biases();
   f.reasons = {{"conv_bias", "llama.cpp reads no biases of convolutions"}};
+  // llama.cpp's matrices of heads are as wide as the residual stream.
   for (FamilyKey& key : f.keys) {
-    if (key.option == "n_kv_head") key.ours = key_heads;
-    // llama.cpp's matrices of heads are as wide as the residual stream.
     if (key.option == "head_size") key.direction = Direction::in;
   }
-  f.keys.push_back({.key = "attention.head_count_kv",
-                    .option = "mixer_pattern",
-                    .direction = Direction::in,
-                    .ours = mixers});
-  f.keys.push_back({.key = "", .option = "mixer_pattern", .direction = Direction::ignored});
-  f.keys.push_back({.key = "shortconv.l_cache",
-                    .option = "conv_kernel",
-                    .needed = true,
-                    .ours = kernel_above_one,
-                    .theirs = kernel_above_one});
+  take_heads_of_blocks(f, mixers_of_blocks<'C'>);
+  f.keys.push_back(conv_kernel_key("shortconv.l_cache"));
   std::erase_if(f.tensors, [](const GgufTensorName& name) { return name.ours.ends_with(".bias"); });
   for (GgufTensorName& name : f.tensors) {
     name.exchanged = Exchanged::no;
     if (name.ours == "norm.weight") name.theirs = "token_embd_norm.weight";
   }
   const std::string ours = "layers.#.conv.", theirs = "blk.#.shortconv.";
-  const auto at = std::prev(f.tensors.end());  // before the last norm, beside those of blocks
-  GgufTensorName kernel{ours + "conv.weight", theirs + "conv.weight"};
-  kernel.squeezed = true;
-  f.tensors.insert(at, {kernel,
-                        {ours + "in_proj.weight", theirs + "in_proj.weight"},
-                        {ours + "out_proj.weight", theirs + "out_proj.weight"}});
+  add_name(f, {.ours = ours + "conv.weight",
+               .theirs = theirs + "conv.weight",
+               .form = GgufTensorName::Form::squeezed});
+  add_name(f, {ours + "in_proj.weight", theirs + "in_proj.weight"});
+  add_name(f, {ours + "out_proj.weight", theirs + "out_proj.weight"});
 }
 
 }  // namespace

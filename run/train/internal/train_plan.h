@@ -25,6 +25,9 @@ struct TrainPlan {
   std::vector<std::string> notes;       // for people: what it has that was not asked for
 };
 
+// Error if a run of max_iters steps is over before its processes meet for the first time.
+void check_meetings(const OptimizerOptions& optimizer);
+
 // lr_decay_iters and warmup_iters are fixed, so that a run that is resumed with more steps keeps
 // its schedule. Pure; errors as of train(), which name `folder`.
 TrainPlan resolve(const TrainOptions& options, const TrainFacts& facts,

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -10,6 +11,10 @@
 #include "tapegrad/run/train/train.h"
 
 namespace tapegrad::run {
+
+// The updates that the options ask for, of all parameters that the task trains.
+std::unique_ptr<optim::GradientSync> make_sync(const Task& task, const OptimizerOptions& options,
+                                               Processes* processes);
 
 // Makes the steps of the optimiser, with gradient accumulation: the mean gradient of as many
 // batches as the options say, clipped, goes into `sync`, unless the options skip outliers and the

@@ -43,7 +43,7 @@ TEST_CASE("the first program trains by each optimizer, resumes, and samples", "[
     return run;
   };
   for (const char* optimizer :
-       {"adamw", "adam", "adagrad", "lion", "muon", "nadam", "rmsprop", "sgd"}) {
+       {"adamw", "adam", "adagrad", "lion", "muon", "nadam", "rmsprop", "sgd", "soap"}) {
     trained(optimizer, {"--optimizer", optimizer});
   }
   for (const char* preset : {"char-fast", "llama-char", "quickstart"}) {
@@ -112,8 +112,9 @@ TEST_CASE(
       "run::JsonMasks::", "nn::Transformer", "nn::translate",
       "nn::Experts::", "nn::GatedDeltaNet::", "nn::Mamba2::", "nn::ShortConv::",
       "nn::RouterLosses::", "clamped_swiglu", "grouped_linear",
-      // Several processes, --plan, --eval-only, --interactive, --watch.
-      "detail::mpi_carrier", "optim::make_local_steps",
+      // Several processes, --ema, --plan, --eval-only, --interactive, --watch.
+      "detail::mpi_carrier", "optim::make_local_steps", "optim::with_averages",
+      "gpt::print_forecast", "run::assumed_step",
       "bench::", "sampling::Evaluated::", "sampling::evaluate_",
       "sampling::LineEditor::", "watch::Server::"};
   for (const std::string& line : lines_of(kFolder / "doors")) {

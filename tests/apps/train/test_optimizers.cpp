@@ -48,8 +48,9 @@ TEST_CASE("a resumed run of any optimiser ends with the bits of one that never s
                           {"--optimizer", "adagrad"},
                           {"--optimizer", "nadam", "--nadam-decoupled-weight-decay"},
                           {"--optimizer", "adamw", "--amsgrad", "--beta2", "0.9"},
-                          {"--optimizer", "lion", "--cautious-decay"}};
-  const Args& more = choices[GENERATE(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)];
+                          {"--optimizer", "lion", "--cautious-decay"},
+                          {"--optimizer", "soap", "--precondition-frequency", "2"}};
+  const Args& more = choices[GENERATE(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)];
   const TinyRun whole(8, more), parts(3, more);
   check_ended_well(train(resume_run(parts.run, 8)));
   CHECK(same_model(whole.run, parts.run));
@@ -115,6 +116,8 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
   refused({"--optimizer", "sgd", "--beta2", "0.9"}, "--beta2 is for --optimizer adamw");
   refused({"--optimizer", "sgd", "--nesterov"}, "nesterov needs a momentum above 0");
   refused({"--ns-steps", "4"}, "--ns-steps is for --optimizer muon, and this run has adamw");
+  refused({"--precondition-frequency", "4"},
+          "--precondition-frequency is for --optimizer soap, and this run has adamw");
   refused({"--optimizer", "sgd", "--cautious-decay"}, "cautious_decay is not for sgd");
   refused({"--optimizer", "adam", "--cautious-decay"}, "cautious_decay is not for adam");
   refused({"--optimizer", "adam", "--beta1", "0.8"}, "--beta1 is for --optimizer adamw");

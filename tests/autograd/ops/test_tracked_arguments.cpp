@@ -119,6 +119,7 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"optim/optimizers/nadam.h", {"NAdam"}},
     {"optim/optimizers/rmsprop.h", {"RMSprop"}},
     {"optim/optimizers/sgd.h", {"SGD"}},
+    {"optim/optimizers/soap.h", {"SOAP"}},
     {"run/record/layer_stats.h", {"LayerStats"}},
     // Evaluation.
     {"run/train/evaluation/compare_models.h", {"add", "add_rows"}},

@@ -52,15 +52,18 @@ const std::map<std::string, std::string> kNotInGguf = {
      "GGUF's qwen3moe cannot express a model with moe_pattern ED: llama.cpp wants experts in all "
      "blocks"},
     {"olmoe", "n_kv_head 2, only with 4: llama.cpp wants as many heads of keys as of queries"},
-    {"granitemoe", "cannot express a model with joined_gate true"},
     {"lfm2_bias", "conv_bias true, only with false: llama.cpp reads no biases of convolutions"},
     {"lfm2_moe", "moe_scale 1.5, only with 1: llama.cpp reads no key of it"},
     {"qwen3_next", "cannot express a model with moe_pattern EED"},
-    {"qwen3_5_text", "cannot express a model with norm rms-plus, only with rms"},
+    {"qwen3_5_text",
+     "GGUF's qwen35 cannot express a model with delta_value_size 6: llama.cpp wants "
+     "delta_key_size"},
     {"gpt_oss", "rope_truncate false, only with true: llama.cpp passes it over"},
     {"nanochat", "cannot express a model with"},
-    {"granitemoehybrid", "cannot express a model with"},
-    {"granitemoehybrid_dense", "cannot express a model with"}};
+    {"granitemoehybrid",
+     "mamba_groups 2: llama.cpp norms the channels of each group by themselves"},
+    {"granitemoehybrid_dense",
+     "conv_bias false, only with true: llama.cpp wants biases of convolutions"}};
 
 }  // namespace
 

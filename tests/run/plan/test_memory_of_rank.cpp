@@ -21,6 +21,14 @@ const MemoryEstimate kAlone{.weights = kWeights,
 
 }  // namespace
 
+TEST_CASE("each rank has all averages", "[memory]") {
+  MemoryEstimate averaged = kAlone;
+  averaged.averages = kWeights;
+  averaged.total += kWeights;
+  CHECK(memory_of_rank(averaged, 4).averages == kWeights);
+  CHECK(memory_of_rank(averaged, 4).total == memory_of_rank(kAlone, 4).total + kWeights);
+}
+
 TEST_CASE("ranks share the optimiser's tensors, unless they make local steps", "[memory]") {
   CHECK(memory_of_rank(kAlone, 1).total == kAlone.total);
   CHECK(memory_of_rank(kAlone, 4).optimizer == kWeights / 2);
@@ -29,4 +37,14 @@ TEST_CASE("ranks share the optimiser's tensors, unless they make local steps", "
   CHECK(local.optimizer == 3.25 * kWeights);
   CHECK(local.total == kAlone.total + 1.25 * kWeights + 3 * kBucket);
   CHECK(memory_of_rank(kAlone, 1, true).optimizer == 4 * kWeights);
+}
+
+TEST_CASE("for another machine, memory is found whatever this one has", "[memory]") {
+  const nn::DecoderConfig huge{
+      .vocab_size = 11, .block_size = 8, .n_layer = 3, .n_head = 64, .n_embd = 65536};
+  const MemoryEstimate found = run::estimate_memory(huge, 1, {.other_machine = true});
+  constexpr double matrices = 12.0 * 3 * 65536 * 65536;
+  CHECK(found.weights > 4 * matrices);
+  // More than what goes into the first layer, which is all that a bound knows.
+  CHECK(found.activations > 3 * 8 * 4.0 * 65536);
 }

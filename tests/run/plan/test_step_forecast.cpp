@@ -1,3 +1,4 @@
+#include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/internal/shares.h"
 #include "tapegrad/run/plan/step_forecast.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
@@ -86,6 +87,60 @@ TEST_CASE("local steps share what a meeting takes", "[forecast]") {
   const StepForecast alone =
       forecast_step(four_buckets(), {.ranks = 1, .batches = 4, .local_steps = 10}, network);
   CHECK_THAT(alone.step, Catch::Matchers::WithinRel(4 * 3 + 0.4, 1e-12));
+}
+
+TEST_CASE("bytes are those that each rank sends to others", "[forecast]") {
+  using enum optim::CommDType;
+  constexpr std::int64_t n = 8 * optim::kSquareChunk;  // elements, which two or four ranks halve
+  constexpr auto elements = static_cast<double>(n);
+  const StepParts parts{.forward = 1, .backward = 2, .sizes = {n}, .completed = {2}};
+  const auto forecast = [&](const Group& group) { return forecast_step(parts, group, kFast); };
+  // Gradients go there and weights come back, but for the own half of both.
+  CHECK(forecast({.ranks = 2, .batches = 2}).sent == 4 * elements);
+  CHECK(forecast({.ranks = 4, .batches = 4}).sent == 0.75 * 8 * elements);
+  CHECK(forecast({.ranks = 2, .batches = 2, .sent = bf16}).sent == 3 * elements);
+  // Gradients are sent by each batch, of which a rank has one and a half.
+  CHECK(forecast({.ranks = 2, .batches = 3}).sent == 1.5 * 2 * elements + 2 * elements);
+  CHECK(forecast({.ranks = 1, .batches = 3}).sent == 0);
+  const auto meeting = [&](optim::CommDType sent) {
+    const StepForecast f = forecast({.ranks = 2, .batches = 2, .sent = sent, .local_steps = 10});
+    CHECK(f.sent == f.sent_at_meeting / 10);
+    return f.sent_at_meeting;
+  };
+  CHECK(meeting(f32) == 4 * elements);
+  CHECK(meeting(bf16) == 2 * elements);
+  CHECK(meeting(int8) == elements + 4 * elements / 128);  // with the scales
+  CHECK(forecast({.ranks = 2, .batches = 2}).sent_at_meeting == 0);
+}
+
+TEST_CASE("of many threads, the one that moves bytes decides on a fast line", "[forecast]") {
+  StepParts many = four_buckets();
+  many.threads = 32;
+  const Group group{.ranks = 2, .batches = 2};
+  const StepForecast one = forecast_step(four_buckets(), group, kFast);
+  const StepForecast f = forecast_step(many, group, kFast);
+  CHECK(one.sending < 1e-6);
+  CHECK(f.sending > 0.05);
+  CHECK(f.moving < one.moving / 30);
+  // It does not on a slow one.
+  const Network slow{.bytes_per_second = kBucketBytes / 2 / 0.25, .latency = 0};
+  CHECK_THAT(forecast_step(many, group, slow).sending, Catch::Matchers::WithinRel(8 * 0.25, 1e-9));
+}
+
+TEST_CASE("a step tells what nothing hides, and what it would take if nothing did", "[forecast]") {
+  const Network far{.bytes_per_second = kBucketBytes / 2 / 0.25, .latency = 0.01};
+  const StepForecast f = forecast_step(four_buckets(), {.ranks = 2, .batches = 2}, far);
+  CHECK(f.telling > 4 * far.latency);  // two texts, and their lengths before them
+  CHECK(f.telling < 4 * far.latency + 0.001);
+  CHECK(f.one_after_the_other() == f.computing + f.moving + f.sending + f.telling);
+  CHECK(f.step < f.one_after_the_other());
+  const StepForecast local =
+      forecast_step(four_buckets(), {.ranks = 2, .batches = 2, .local_steps = 10}, far);
+  CHECK_THAT(local.step, Catch::Matchers::WithinRel(local.one_after_the_other(), 1e-12));
+  // Small messages go from each rank to each other one.
+  const StepForecast thousand = forecast_step(
+      four_buckets(), {.ranks = 1000, .batches = 1000, .local_steps = 1'000'000}, kFast);
+  CHECK(thousand.telling > 0.001);
 }
 
 TEST_CASE("rates and times are read with their units", "[forecast]") {

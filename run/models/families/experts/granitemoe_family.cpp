@@ -17,7 +17,18 @@ Family granitemoe_family() {
       {"layers.#.mlp.gate.weight", "layers.#.block_sparse_moe.router.layer.weight"},
       {"layers.#.mlp.experts.gate_up_proj.weight", "layers.#.block_sparse_moe.input_linear.weight"},
       {"layers.#.mlp.experts.down_proj.weight", "layers.#.block_sparse_moe.output_linear.weight"}};
-  f.gguf = {};
+  f.gguf.architecture = "granitemoe";
+  f.gguf.obstacle = nullptr;
+  std::erase_if(f.gguf.keys, [](const FamilyKey& key) {
+    return key.option == "joined_gate" || key.option == "mlp_bias";
+  });
+  f.gguf.take_experts();
+  for (GgufTensorName& name : f.gguf.tensors) {
+    const bool is_gate = name.ours.ends_with(".gate_proj.weight");
+    if (is_gate || name.ours.ends_with(".up_proj.weight")) {
+      name.ours = "layers.#.mlp.experts.gate_up_proj.weight";
+    }
+  }
   return f;
 }
 

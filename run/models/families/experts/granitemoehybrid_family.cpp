@@ -1,9 +1,15 @@
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "tapegrad/run/models/families/internal/family.h"
+#include "tapegrad/run/models/families/internal/recurrent_gguf.h"
 
 namespace tapegrad::run {
 namespace {
+
+using Direction = FamilyKey::Direction;
+using Form = GgufTensorName::Form;
 
 bool has_experts(const nn::DecoderConfig& c) { return c.moe.exist(); }
 bool is_dense(const nn::DecoderConfig& c) { return !c.moe.exist(); }
@@ -16,6 +22,106 @@ void add_shared_names(std::vector<HfTensorName>& names) {
   names.push_back({"layers.#.mlp.down_proj.weight", out, is_dense});
   names.push_back({"layers.#.mlp.shared_expert.gate_up_proj.weight", in, has_experts});
   names.push_back({"layers.#.mlp.shared_expert.down_proj.weight", out, has_experts});
+}
+
+// llama.cpp has rotary positions in all blocks with attention where this is true, and else none.
+Value turns(const Value& positions) { return positions == Value(std::string("rotary")); }
+Value positions_of(const Value& turns) {
+  check(std::holds_alternative<bool>(turns), "it must be true or false");
+  return std::string(turns == Value(true) ? "rotary" : "none");
+}
+
+std::string gguf_obstacle(const nn::DecoderConfig& c) {
+  const nn::MambaSizes sizes = c.mamba_sizes();
+  if (!c.has_some('M')) return "mixer_pattern A: llama.cpp wants a Mamba-2 in some block";
+  if (!c.rotary() && c.positions != nn::Positions::none) {
+    return "other positions than rotary or none";
+  }
+  if (sizes.groups != 1) {
+    return fmt::format("mamba_groups {}: llama.cpp norms the channels of each group by themselves",
+                       sizes.groups);
+  }
+  if (sizes.channels() == 2 * c.n_embd) return {};
+  return fmt::format("{} mamba_heads of {} channels: llama.cpp wants twice n_embd, {}, in all",
+                     sizes.heads, sizes.head_size, 2 * c.n_embd);
+}
+
+void add_gguf_keys(GgufFamily& f) {
+  std::erase_if(f.keys, [](const FamilyKey& key) {
+    return key.option == "mlp_bias" || key.option == "joined_gate";
+  });
+  for (FamilyKey& key : f.keys) {
+    key.needed |= key.option == "n_kv_head";
+    if (key.key == "rope.scaling.finetuned") {
+      key = {.key = key.key,
+             .option = "positions",
+             .absent = true,
+             .ours = positions_of,
+             .theirs = turns};
+    }
+    if (key.key == "expert_count") {
+      key = {.key = key.key, .option = "moe_experts", .absent = std::int64_t{0}};
+    }
+    // The format reads and writes these, as each depends on others.
+    if (key.key == "feed_forward_length") {
+      key = {.key = key.key, .option = kSharedInner, .direction = Direction::ignored};
+    }
+    if (key.key == "expert_used_count") {
+      key = {.key = key.key, .option = "moe_top_k", .direction = Direction::ignored};
+    }
+  }
+  take_heads_of_blocks(f, mixers_of_blocks<'M'>);
+  const std::vector<FamilyKey> own = {
+      {.key = "expert_shared_feed_forward_length", .direction = Direction::ignored},
+      conv_kernel_key("ssm.conv_kernel"),
+      {.key = "ssm.state_size", .option = "mamba_state_size", .needed = true},
+      {.key = "ssm.time_step_rank", .option = "mamba_heads", .needed = true},
+      {.key = "ssm.group_count", .option = "mamba_groups", .needed = true},
+      {.key = "ssm.inner_size", .option = kMambaWidth, .direction = Direction::ignored}};
+  f.keys.insert(f.keys.end(), own.begin(), own.end());
+}
+
+void add_gguf_names(GgufFamily& f) {
+  std::erase_if(f.tensors, [](const GgufTensorName& name) {
+    return name.ours.find(".mlp.") != std::string::npos;
+  });
+  const std::string mamba = "layers.#.mamba.", ssm = "blk.#.ssm_";
+  add_name(f, {mamba + "in_proj.weight", ssm + "in.weight"});
+  add_name(
+      f,
+      {.ours = mamba + "conv1d.weight", .theirs = ssm + "conv1d.weight", .form = Form::squeezed});
+  add_name(f, {mamba + "conv1d.bias", ssm + "conv1d.bias"});
+  add_name(f, {mamba + "dt_bias", ssm + "dt.bias"});
+  add_name(f,
+           {.ours = mamba + "A_log", .theirs = ssm + "a", .form = Form::column, .is_rate = true});
+  add_name(f, {.ours = mamba + "D", .theirs = ssm + "d", .form = Form::column});
+  add_name(f, {.ours = mamba + "norm.weight", .theirs = ssm + "norm.weight", .form = Form::vector});
+  add_name(f, {mamba + "out_proj.weight", ssm + "out.weight"});
+  // Of the dense feed-forward, of experts, and of the one beside these: the gate and what it gates
+  // are parts of one of ours.
+  const std::string mlp = "layers.#.mlp.", ffn = "blk.#.ffn_";
+  add_name(f, {mlp + "gate.weight", ffn + "gate_inp.weight"});
+  const std::pair<std::string, std::string> kinds[] = {
+      {"", ""}, {"experts.", "_exps"}, {"shared_expert.", "_shexp"}};
+  for (const auto& [ours, theirs] : kinds) {
+    add_name(f, {mlp + ours + "gate_up_proj.weight", ffn + "gate" + theirs + ".weight"});
+    add_name(f, {mlp + ours + "gate_up_proj.weight", ffn + "up" + theirs + ".weight"});
+    add_name(f, {mlp + ours + "down_proj.weight", ffn + "down" + theirs + ".weight"});
+  }
+}
+
+void take_gguf(GgufFamily& f) {
+  f = granite_family().gguf;
+  f.architecture = "granitehybrid";
+  add_gguf_keys(f);
+  add_gguf_names(f);
+  f.follow = [](nn::DecoderConfig& c) {  // files have a base of positions that are not there, too
+    if (!c.rotary()) c.rope_base = nn::DecoderConfig().rope_base;
+  };
+  f.obstacle = gguf_obstacle;
+  f.reasons = {{"conv_bias", "llama.cpp wants biases of convolutions"},
+               {"joined_gate", "--joined-gate"},
+               {"moe_pattern", "llama.cpp wants experts in all blocks"}};
 }
 
 }  // namespace
@@ -64,6 +170,7 @@ Family granitemoehybrid_family() {
                                       {"mamba_d_head", kMambaWidth}};
   f.hf.keys.insert(f.hf.keys.end(), own.begin(), own.end());
   add_shared_names(f.hf.names);
+  take_gguf(f.gguf);
   return f;
 }
 

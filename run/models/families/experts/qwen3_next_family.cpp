@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/families/internal/family.h"
+#include "tapegrad/run/models/families/internal/recurrent_gguf.h"
 
 namespace tapegrad::run {
 namespace {
@@ -27,8 +27,17 @@ struct Layout {
 };
 using Config = nn::DecoderConfig;
 
+std::int64_t heads(const Config& c) { return c.delta_sizes().heads; }
+std::int64_t row_of_b(const Config& c, std::int64_t i) {
+  const std::int64_t group = Layout(c).group;
+  return Layout::row(i, group, 2 * group, 0);
+}
+std::int64_t row_of_a(const Config& c, std::int64_t i) {
+  const std::int64_t group = Layout(c).group;
+  return Layout::row(i, group, 2 * group, group);
+}
+
 std::vector<HfRows> rows_of_projections() {
-  const auto heads = [](const Config& c) { return c.delta_sizes().heads; };
   return {{"layers.#.linear_attn.in_proj_qkv.weight", "layers.#.linear_attn.in_proj_qkvz.weight",
            [](const Config& c) { return 2 * Layout(c).keys() + Layout(c).all_values(); },
            [](const Config& c, std::int64_t i) { return Layout(c).qkv(i); }},
@@ -36,15 +45,29 @@ std::vector<HfRows> rows_of_projections() {
            [](const Config& c) { return Layout(c).all_values(); },
            [](const Config& c, std::int64_t i) { return Layout(c).z(i); }},
           {"layers.#.linear_attn.in_proj_b.weight", "layers.#.linear_attn.in_proj_ba.weight", heads,
-           [](const Config& c, std::int64_t i) {
-             const std::int64_t group = Layout(c).group;
-             return Layout::row(i, group, 2 * group, 0);
-           }},
+           row_of_b},
           {"layers.#.linear_attn.in_proj_a.weight", "layers.#.linear_attn.in_proj_ba.weight", heads,
-           [](const Config& c, std::int64_t i) {
-             const std::int64_t group = Layout(c).group;
-             return Layout::row(i, group, 2 * group, group);
-           }}};
+           row_of_a}};
+}
+
+// The convolution sees q, k and v as ours does; b and a stand as in Hugging Face's files.
+void take_gguf(GgufFamily& f) {
+  take_gated_delta_gguf(f);
+  f.architecture = "qwen3next";
+  f.keys.push_back({"expert_shared_feed_forward_length", "moe_shared_inner"});
+  for (const auto& [part, place] : {std::pair("b", &row_of_b), std::pair("a", &row_of_a)}) {
+    add_name(f, {.ours = fmt::format("layers.#.linear_attn.in_proj_{}.weight", part),
+                 .theirs = "blk.#.ssm_ba.weight",
+                 .count = heads,
+                 .place = place});
+  }
+  const std::string mlp = "layers.#.mlp.shared_expert", ffn = "blk.#.ffn_";
+  add_name(f, {.ours = mlp + "_gate.weight",
+               .theirs = ffn + "gate_inp_shexp.weight",
+               .form = GgufTensorName::Form::row});
+  for (const std::string layer : {"gate", "up", "down"}) {
+    add_name(f, {mlp + "." + layer + "_proj.weight", ffn + layer + "_shexp.weight"});
+  }
 }
 
 }  // namespace
@@ -55,6 +78,7 @@ Family qwen3_next_family() {
   Family f = qwen3_moe_family();
   f.name = "qwen3_next";
   take_gated_delta_nets(f);
+  take_gguf(f.gguf);
   f.model.moe = {.experts = 512,
                  .top_k = 10,
                  .inner = 512,

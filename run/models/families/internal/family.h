@@ -51,12 +51,14 @@ struct FamilyKey {
 // those that stand before all others; mixer_pattern, as a list of kinds of blocks; n_inner, as
 // numbers that LFM2's class makes it from; n_inner, moe_inner and moe_shared_inner, where a block's
 // dense feed-forward has one key whether experts stand beside it or not; mamba_head_size, as a
-// number or a share of the width; or those of LongRoPE, whose factors GGUF has as tensors.
+// number, a share of the width or the channels of all heads; delta_value_size, as the channels of
+// all heads; or those of LongRoPE, whose factors GGUF has as tensors.
 inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
                                   kRotaryBlocks = "rotary blocks", kDenseBlocks = "dense blocks",
                                   kLeadingDense = "leading dense blocks", kMixers = "mixers",
                                   kAdjustedInner = "adjusted n_inner", kLongRope = "longrope",
-                                  kSharedInner = "shared n_inner", kMambaWidth = "mamba width";
+                                  kSharedInner = "shared n_inner", kMambaWidth = "mamba width",
+                                  kDeltaWidth = "delta width";
 // True for an option that files have in a form of its own, for which a key of it stands.
 bool is_own_form(std::string_view option);
 
@@ -137,15 +139,31 @@ struct HfFamily {
 // The name of a tensor in a GGUF file; '#' is the number of a block, if the block has the tensor.
 // llama.cpp turns neighbouring channels of a head where this project, as Hugging Face, turns
 // channel i with i + D/2. Some families have the rows of Q and K exchanged instead: row 2i + j of a
-// head in the file is row j·D/2 + i here.
+// head in the file is row j·D/2 + i here. Several names of one tensor of ours are equal parts of it
+// along the dimension before its last, in their order.
 struct GgufTensorName {
   enum class Exchanged { no, queries, keys };
+  // The file's shape where we have another one.
+  enum class Form {
+    same,
+    squeezed,  // (C, K) for (C, 1, K)
+    column,    // (N, 1) for (N)
+    vector,    // (N), or (1, N), for (N)
+    row,       // (1, N), or (N), for (1, N)
+  };
   std::string ours, theirs;
   Exchanged exchanged = Exchanged::no;
-  std::string_view with = {};  // only models with this option have the tensor
-  bool tells = false;          // a file that has the tensor in its first block has that option
-  float plus = 0;              // the file's addend of each element
-  bool squeezed = false;       // the file has (C, K) where we have (C, 1, K)
+  std::string_view with = {};     // only models with this option have the tensor
+  bool tells = false;             // a file that has the tensor in its first block has that option
+  std::string_view without = {};  // models with this option do not
+  float plus = 0;                 // the file's addend of each element
+  Form form = Form::same;
+  bool is_rate = false;  // the file has -exp(x) of each element x
+  // Row i of ours, of count(config), is row place(config, i) of theirs, of which other names may
+  // have the rest; or the same of columns, in heads of equal size. Null: they have one order.
+  std::int64_t (*count)(const nn::DecoderConfig& config) = nullptr;
+  std::int64_t (*place)(const nn::DecoderConfig& config, std::int64_t row) = nullptr;
+  std::int64_t (*head_of_columns)(const nn::DecoderConfig& config) = nullptr;  // of columns: a size
 };
 
 struct GgufFamily {
@@ -164,11 +182,15 @@ struct GgufFamily {
   bool takes_yarn_keys = false;  // llama.cpp reads YaRN's betas and yarn_log_multiplier
   // Sets options that llama.cpp decides by the sizes of the model.
   void (*follow)(nn::DecoderConfig&) = nullptr;
+  // Sizes that llama.cpp cannot have together: "mamba_groups 2: llama.cpp norms …". Empty: it can.
+  std::string (*obstacle)(const nn::DecoderConfig&) = nullptr;
 
   // For architectures with which llama.cpp reads no biases but those of Q, K and V.
   void leave_out_biases();
   // Experts in each block, in place of the dense feed-forward layers of keys and tensors.
   void take_experts();
+  // Also takes models whose gate and what it gates are one tensor here, which files have apart.
+  void take_joined_gate();
 };
 
 struct Family {
@@ -193,8 +215,9 @@ struct Family {
 // True if a name ends in one of these.
 bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
 
-// False if a tensor of blocks, by our name, is of attention where the block has a convolution, or
-// of experts where its feed-forward is dense, or the other way round.
+// False if a tensor of blocks, by our name, is of attention where the block has another mixer, or
+// of experts where its feed-forward is dense, or the other way round, or of a feed-forward beside
+// experts that the model does not have.
 bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours);
 
 // The number of dense blocks before those with experts. Nothing if a dense one follows these.
@@ -231,6 +254,8 @@ Family qwen3_moe_family();
 // For Qwen3-Next and Qwen 3.5, of a row that begins as one of Qwen3's: options and keys of gated
 // delta nets, gates of attention, and norms of weights 1 + w.
 void take_gated_delta_nets(Family& family);
+// Their names, keys and limits in GGUF, likewise.
+void take_gated_delta_gguf(GgufFamily& family);
 Family granite_family();
 Family granitemoe_family();
 Family gemma_family();

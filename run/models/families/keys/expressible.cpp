@@ -43,6 +43,7 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (key.option == kDenseBlocks || key.option == kLeadingDense) options.insert("moe_pattern");
     if (key.option == kMixers) options.insert("mixer_pattern");
     if (key.option == kMambaWidth) options.insert("mamba_head_size");
+    if (key.option == kDeltaWidth) options.insert("delta_value_size");
     if (key.option == kSharedInner) {
       options.insert({"n_inner", "moe_inner"});
       if (config.moe.shared_inner > 0) options.insert("moe_shared_inner");

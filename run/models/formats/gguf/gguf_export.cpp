@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +10,8 @@
 #include "tapegrad/run/models/families/keys/internal/effective_config.h"
 #include "tapegrad/run/models/families/keys/internal/expressible.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_blocks.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_forms.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_settings.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
@@ -17,6 +20,8 @@
 
 namespace tapegrad::run {
 namespace {
+
+using TensorsByName = std::map<std::string, TensorToMake>;
 
 // What llama.cpp's files have, and it reads with architectures alone that are none of ours.
 constexpr std::string_view kPassedOver[] = {"rope_beta_fast", "rope_beta_slow", "rope_truncate"};
@@ -44,14 +49,7 @@ void set_config_keys(const Family& family, const nn::DecoderConfig& c, const Sto
   for (const auto& [key, value] : values_of_keys(family.gguf.keys, c)) {
     keys[architecture + "." + std::string(key)] = gguf_value_of(value);
   }
-  if (key_of(family.gguf.keys, kLeadingDense) != nullptr) {
-    keys[architecture + kLeadingDenseBlocks] = std::int64_t{leading_dense_blocks(c).value()};
-  }
-  if (!c.with_defaults().mixer_pattern.empty()) {
-    std::vector<std::int64_t> heads;  // of each block: a convolution has none
-    for (int i = 0; i < c.n_layer; ++i) heads.push_back(c.has_conv(i) ? 0 : c.kv_heads());
-    keys[architecture + kKeyHeads] = heads;
-  }
+  set_blocks(family, c, keys);
   if (c.query_scale_beta != 0) {
     keys[architecture + kRopeScalingPositions] = c.rope_original_positions;
   }
@@ -114,7 +112,7 @@ const StoredType& type_of(const GgufName& name, const Shape& shape, const Stored
                           TypeCounts& counts) {
   const bool is_small = shape.rank() < 2 || name.theirs == "position_embd.weight" ||
                         name.theirs.ends_with(".ffn_gate_inp.weight") ||
-                        name.theirs.ends_with(".bias") || name.squeezed;
+                        name.theirs.ends_with(".bias") || is_computed(name);
   if (is_small) return stored_type(DType::f32);
   const StoredType& fits = gguf_row_type(type, shape[-1]);
   ++counts[&fits];
@@ -134,6 +132,56 @@ Tensor with_mean_row(const Tensor& table) {
     to[rows * columns + j] = static_cast<float>(sum / static_cast<double>(rows));
   }
   return longer;
+}
+
+// A tensor of the file with the rows or columns of one or several of the model.
+GgufTensor moved_tensor(const std::vector<GgufName>& names, const TensorsByName& ours,
+                        const nn::DecoderConfig& c, const StoredType& type, TypeCounts& counts) {
+  std::vector<const TensorToMake*> parts;
+  std::int64_t rows = 0;
+  for (const GgufName& name : names) {
+    parts.push_back(&ours.at(name.ours));
+    rows += parts.back()->shape[0];
+  }
+  const Shape shape = file_shape(names.front(), parts.front()->shape).with(0, rows);
+  const auto make = [names, parts, c] {
+    std::vector<Tensor> made;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      made.push_back(file_tensor(names[i], parts[i]->make()));
+    }
+    return moved_there(names, made, c);
+  };
+  return {names.front().theirs, &type_of(names.front(), shape, type, counts), shape, make};
+}
+
+// All tensors, in the order of names. They live as long as `ours`.
+std::vector<GgufTensor> tensors_to_write(const Family& family, const nn::DecoderConfig& c,
+                                         const TensorsByName& ours, bool adds_end_row,
+                                         const StoredType& type, TypeCounts& counts) {
+  const std::vector<GgufName> names = gguf_names(family, c);
+  std::vector<GgufTensor> tensors;
+  for (const GgufName& name : names) {
+    if (name.moves()) {
+      std::vector<GgufName> all;
+      std::ranges::copy_if(names, std::back_inserter(all),
+                           [&](const GgufName& other) { return other.theirs == name.theirs; });
+      if (all.front().ours == name.ours) {
+        tensors.push_back(moved_tensor(all, ours, c, type, counts));
+      }
+      continue;
+    }
+    const TensorToMake& own = ours.at(name.ours);
+    Shape shape = file_shape(name, own.shape);
+    const bool is_table = name.theirs == kTokenTable || name.theirs == kHeadTable;
+    const bool longer = adds_end_row && is_table;
+    if (longer) shape[0] += 1;
+    tensors.push_back(
+        {name.theirs, &type_of(name, shape, type, counts), shape, [&own, name, longer] {
+           const Tensor t = own.make();
+           return longer ? with_mean_row(t) : file_tensor(name, t);
+         }});
+  }
+  return tensors;
 }
 
 GgufTensor vector_of(const char* name, const std::vector<float>& numbers) {
@@ -176,6 +224,8 @@ void check_gguf_config(const nn::DecoderConfig& config) {
   Reasons reasons = family.gguf.reasons;
   for (const auto option : kPassedOver) reasons.emplace_back(option, "llama.cpp passes it over");
   require_expressible(name_of_format(family), config, model, options, reasons);
+  const std::string obstacle = family.gguf.obstacle == nullptr ? "" : family.gguf.obstacle(config);
+  check(obstacle.empty(), "{} cannot express a model with {}", name_of_format(family), obstacle);
   require_leading_dense(name_of_format(family), family.gguf.keys, config);
   with_window_base(name_of_format(family), family, config);
 }
@@ -193,26 +243,10 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
   const auto rows = keys.find(fmt::format("{}.vocab_size", family.gguf.architecture));
   if (adds_end_row && rows != keys.end()) rows->second = c.vocab_size + 1;
 
-  std::map<std::string, TensorToMake> ours;
+  TensorsByName ours;
   for (TensorToMake& t : family.tensors(model.params, c)) ours.emplace(t.name, std::move(t));
-  std::vector<GgufTensor> tensors;
   TypeCounts counts;
-  for (const GgufName& name : gguf_names(family, c)) {
-    const TensorToMake& own = ours.at(name.ours);
-    Shape shape = own.shape;
-    const bool is_table = name.theirs == kTokenTable || name.theirs == kHeadTable;
-    const bool longer = adds_end_row && is_table;
-    if (longer) shape[0] += 1;
-    if (name.squeezed) shape = shape.without(1);
-    tensors.push_back(
-        {name.theirs, &type_of(name, shape, type, counts), shape, [&own, name, shape, longer] {
-           const Tensor t = own.make();
-           if (name.squeezed) return reshaped(t, shape);
-           if (longer) return with_mean_row(t);
-           if (name.plus != 0) return added(t, name.plus);
-           return name.exchanged_heads > 0 ? with_heads_exchanged(t, name.exchanged_heads) : t;
-         }});
-  }
+  std::vector<GgufTensor> tensors = tensors_to_write(family, c, ours, adds_end_row, type, counts);
   if (c.scaling() && c.rope_scaling == nn::RopeScalingKind::llama3) {
     const std::vector<float> divisors = rope_divisors(c);
     tensors.push_back(vector_of(kRopeDivisors, divisors));

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "tapegrad/autograd/formats/gguf.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
 #include "tapegrad/run/models/families/keys/internal/effective_config.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_blocks.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_weights.h"
 #include "tapegrad/run/models/formats/internal/foreign_parts.h"
 
 namespace tapegrad::run {
@@ -199,31 +199,14 @@ void read_tensors(const GgufFile& file, const Family& family, nn::DecoderConfig&
   c.tied = !file.contains(kHeadTable);
   for (const GgufTensorName& row : family.gguf.tensors) {
     if (!row.tells) continue;
+    int block = 0;  // the first one that has such tensors
+    while (block < c.n_layer && !has_tensor(c, block, row.ours)) ++block;
+    if (block == c.n_layer) continue;
     std::string name = row.theirs;
-    name.replace(name.find('#'), 1, "0");
+    name.replace(name.find('#'), 1, std::to_string(block));
     const bool has = file.contains(name);
     if (has != has_option(c, row.with)) set_option(c, row.with, has);
   }
-}
-
-// A list of heads must have a number for each block.
-void check_heads_of_blocks(const GgufFile& file, const Family& family, int n_layer) {
-  const std::string key = std::string(family.gguf.architecture) + kKeyHeads;
-  const auto found = file.keys().find(key);
-  if (found == file.keys().end()) return;
-  const auto* const heads = std::get_if<std::vector<std::int64_t>>(&found->second);
-  check(heads != nullptr || std::holds_alternative<std::int64_t>(found->second),
-        "{}: {} must be a whole number or a list of such", file.name(), key);
-  check(heads == nullptr || std::ssize(*heads) == n_layer, "{}: {} has {} numbers for {} blocks",
-        file.name(), key, heads == nullptr ? 0 : heads->size(), n_layer);
-}
-
-void read_leading_dense(const GgufFile& file, const Family& family, nn::DecoderConfig& c) {
-  const std::string key = std::string(family.gguf.architecture) + kLeadingDenseBlocks;
-  check(file.keys().contains(key), "{}: there is no '{}'", file.name(), key);
-  const auto dense = gguf_value<std::int64_t>(file, key, 0);
-  check(dense >= 0, "{}: {} must be 0 or more, not {}", file.name(), key, dense);
-  c.moe.pattern = leading_dense_pattern(dense, c.n_layer);
 }
 
 nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
@@ -233,80 +216,18 @@ nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
     return find_value(file, prefix + std::string(key));
   };
   nn::DecoderConfig c = config_of_keys(family, keys, file.name(), prefix, find);
-  if (key_of(keys, "mixer_pattern") != nullptr) check_heads_of_blocks(file, family, c.n_layer);
-  if (key_of(keys, kLeadingDense) != nullptr) read_leading_dense(file, family, c);
+  read_blocks(file, family, c);
   if (family.gguf.follow != nullptr) family.gguf.follow(c);
   read_tensors(file, family, c);
   settle_config(family, file.name(), c);
+  const std::string obstacle = family.gguf.obstacle == nullptr ? "" : family.gguf.obstacle(c);
+  check(obstacle.empty(), "{}: a model with {}", file.name(), obstacle);
   check_same_keys(keys, c, file.name(), prefix, find);
   check_all_known(file, keys, prefix);
   if (family.gguf.may_scale_rotation) read_rope_scaling(file, c);
   if (c.rotary()) read_scaling_keys(file, family.gguf, c);
   return c;
 }
-
-// The tensors by our names.
-class GgufWeights : public TensorSource {
- public:
-  GgufWeights(std::shared_ptr<const GgufFile> file, const nn::DecoderConfig& config,
-              const Family& family)
-      : file_(std::move(file)) {
-    const bool has_end_row = gguf_value(*file_, kMeanEndRow, false);
-    std::set<std::string> known;
-    if (family.gguf.may_scale_rotation) known.insert(kRopeDivisors);
-    if (config.rope_scaling == nn::RopeScalingKind::longrope) {
-      known.insert({kShortFactors, kLongFactors});
-    }
-    for (GgufName& name : gguf_names(family, config)) {
-      Entry entry = file_->at(name.theirs);
-      if (has_end_row && is_table(name.theirs) && entry.shape.rank() == 2) --entry.shape[0];
-      check(is_float(entry.dtype), "{}: '{}' is {}, not of floats", file_->name(), name.theirs,
-            name_of(entry.dtype));
-      check(name.exchanged_heads == 0 || entry.shape.rank() > 0, "{}: '{}' has no rows",
-            file_->name(), name.theirs);
-      if (name.squeezed) {
-        check(entry.shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file_->name(),
-              name.theirs, entry.shape);
-        entry.shape = entry.shape.inserted(1, 1);
-      }
-      // See compute().
-      if (name.plus != 0 || name.squeezed) entry = {nullptr, DType::f32, entry.shape};
-      known.insert(name.theirs);
-      entries_.emplace(name.ours, std::move(entry));
-      places_.emplace(name.ours, std::move(name));
-    }
-    for (const auto& [name, entry] : file_->entries()) {
-      check(known.count(name) != 0, "{}: the tensor '{}' is not one of a model of this kind",
-            file_->name(), name);
-    }
-  }
-  const std::string& name() const override { return file_->name(); }
-  const Entries& entries() const override { return entries_; }
-  const Metadata& metadata() const override { return file_->metadata(); }
-
- private:
-  static bool is_table(const std::string& theirs) {
-    return theirs == kTokenTable || theirs == kHeadTable;
-  }
-
-  StoredTensor open(const std::string& tensor, const Entry& entry) const override {
-    const GgufName& place = places_.at(tensor);
-    const StoredTensor stored = file_->stored(place.theirs);
-    if (stored.shape() != entry.shape) return stored.first_rows(entry.shape[0]);
-    return with_heads_back(stored, place.exchanged_heads);
-  }
-
-  // A tensor to whose elements the file has added a number, or of another shape.
-  Tensor compute(const std::string& tensor, DType as) const override {
-    const GgufName& place = places_.at(tensor);
-    const Tensor t = file_->read(place.theirs, as);
-    return place.squeezed ? reshaped(t, entries_.at(tensor).shape) : added(t, -place.plus);
-  }
-
-  std::shared_ptr<const GgufFile> file_;
-  Entries entries_;
-  std::map<std::string, GgufName> places_;
-};
 
 }  // namespace
 
@@ -328,7 +249,7 @@ ForeignModel open_gguf(const fs::path& path) {
         "{}: general.architecture '{}' is not supported, only {}", file->name(), architecture,
         names_of_families([](const Family& f) { return f.gguf.architecture; }));
   const nn::DecoderConfig config = config_of(*file, *family);
-  auto weights = std::make_shared<GgufWeights>(file, config, *family);
+  auto weights = gguf_weights(file, *family, config);
   return {config, gguf_tokenizer(file, config.vocab_size), std::move(weights), {.gguf = file}};
 }
 

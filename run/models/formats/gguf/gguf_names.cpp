@@ -1,7 +1,10 @@
 #include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
+#include <string_view>
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/models/families/internal/family_keys.h"
@@ -20,6 +23,28 @@ std::int64_t exchanged_heads(GgufTensorName::Exchanged exchanged, const nn::Deco
   return exchanged == GgufTensorName::Exchanged::queries ? c.n_head : c.kv_heads();
 }
 
+// Names of one tensor of ours are parts of it.
+void count_parts(std::vector<GgufName>& names) {
+  std::map<std::string_view, std::int64_t> parts;
+  for (GgufName& name : names) name.part = parts[name.ours]++;
+  for (GgufName& name : names) name.parts = parts.at(name.ours);
+}
+
+// Rows and columns that stand where ours do need not move. Of more than a million nobody asks: a
+// file that is broken may name any sizes.
+void leave_in_place(std::vector<GgufTensorName>& rows, const nn::DecoderConfig& c) {
+  constexpr std::int64_t kMost = 1 << 20;
+  for (GgufTensorName& row : rows) {
+    if (row.place == nullptr || std::ranges::count(rows, row.theirs, &GgufTensorName::theirs) > 1) {
+      continue;
+    }
+    const std::int64_t count = row.count(c);
+    std::int64_t i = 0;
+    while (i < std::min(count, kMost) && row.place(c, i) == i) ++i;
+    if (i == count) row.place = nullptr;
+  }
+}
+
 // Turns of a pair of channels from one position to the next.
 double turns_of_pair(const nn::DecoderConfig& c, std::int64_t pair) {
   const auto size = static_cast<double>(c.channels_per_head());
@@ -31,8 +56,11 @@ double turns_of_pair(const nn::DecoderConfig& c, std::int64_t pair) {
 std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& c) {
   std::vector<GgufTensorName> rows;
   for (const GgufTensorName& row : family.gguf.tensors) {
-    if (row.with.empty() || has_option(c, row.with)) rows.push_back(row);
+    const bool is_left_out = !row.without.empty() && has_option(c, row.without);
+    const bool has = row.with.empty() || has_option(c, row.with);
+    if (has && !is_left_out) rows.push_back(row);
   }
+  leave_in_place(rows, c);
   std::vector<GgufName> names;
   const auto is_of_block = [&](std::size_t i) {
     return rows[i].ours.find('#') != std::string::npos;
@@ -43,12 +71,14 @@ std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& 
     for (int block = 0; block < (is_of_block(i) ? c.n_layer : 1); ++block) {
       for (std::size_t j = i; j < end; ++j) {
         if (is_of_block(j) && !has_tensor(c, block, rows[j].ours)) continue;
-        names.push_back({numbered(rows[j].ours, block), numbered(rows[j].theirs, block),
-                         exchanged_heads(rows[j].exchanged, c), rows[j].plus, rows[j].squeezed});
+        GgufName name{rows[j], exchanged_heads(rows[j].exchanged, c)};
+        name.ours = numbered(name.ours, block), name.theirs = numbered(name.theirs, block);
+        names.push_back(std::move(name));
       }
     }
   }
-  if (!c.tied) names.push_back({"lm_head.weight", kHeadTable});
+  if (!c.tied) names.push_back({{"lm_head.weight", kHeadTable}});
+  count_parts(names);
   return names;
 }
 
@@ -56,16 +86,6 @@ Tensor with_heads_exchanged(const Tensor& t, std::int64_t heads) {
   const TapePause pause;
   const std::int64_t pairs = t.dim(0) / heads / 2;
   return reshape(permute(t.view({heads, 2, pairs, -1}), {0, 2, 1, 3}), t.shape());
-}
-
-Tensor added(const Tensor& t, float number) {
-  const TapePause pause;
-  return t + number;
-}
-
-Tensor reshaped(const Tensor& t, const Shape& shape) {
-  const TapePause pause;
-  return reshape(t, shape);
 }
 
 StoredTensor with_heads_back(const StoredTensor& stored, std::int64_t heads) {

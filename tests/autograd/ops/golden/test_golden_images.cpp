@@ -17,7 +17,7 @@ namespace {
 using ImageOp = std::function<Tensor(Inputs)>;
 
 // The ops here for PyTorch's names in the file.
-const std::map<std::string, ImageOp>& image_ops() {
+std::map<std::string, ImageOp> layer_ops() {
   const auto conv = [](const Conv2dOptions& o) {
     return [=](Inputs x) { return conv2d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), o); };
   };
@@ -32,7 +32,7 @@ const std::map<std::string, ImageOp>& image_ops() {
       return f(x[0], x.size() > 1 ? x[1] : Tensor(), x.size() > 2 ? x[2] : Tensor());
     };
   };
-  static const std::map<std::string, ImageOp> table = {
+  return {
       {"max_pool2d(2)", one([](const Tensor& x) { return max_pool2d(x, 2); })},
       {"max_pool2d(3x2,stride=2x1,padding=1,dilation=1x2)", one([](const Tensor& x) {
          return max_pool2d(x, {3, 2}, {.stride = {2, 1}, .padding = 1, .dilation = {1, 2}});
@@ -93,7 +93,39 @@ const std::map<std::string, ImageOp>& image_ops() {
       {"conv_transpose2d(stride=2,padding=1,output_padding=1,groups=2)",
        back({.stride = 2, .padding = 1, .output_padding = 1, .groups = 2})},
   };
-  return table;
+}
+
+std::map<std::string, ImageOp> grid_ops() {
+  std::map<std::string, ImageOp> ops = {{"affine_grid(3x4)",
+                                         [](Inputs x) {
+                                           return affine_grid(x[0], {3, 4});
+                                         }},
+                                        {"affine_grid(1x4,corners)", [](Inputs x) {
+                                           return affine_grid(x[0], {1, 4}, true);
+                                         }}};
+  const std::vector<std::string> modes = {"bilinear", "nearest"};
+  const std::vector<std::string> paddings = {"zeros", "border", "reflection"};
+  for (std::size_t i = 0; i < 2 * modes.size() * paddings.size(); ++i) {
+    const std::size_t mode = i / 6, padding = i / 2 % 3;
+    const bool corners = i % 2 == 1;
+    ops["grid_sample(" + modes[mode] + "," + paddings[padding] + (corners ? ",corners)" : ")")] =
+        [=](Inputs x) {
+          return grid_sample(x[0], x[1],
+                             {.mode = static_cast<GridMode>(mode),
+                              .padding = static_cast<GridPadding>(padding),
+                              .align_corners = corners});
+        };
+  }
+  return ops;
+}
+
+const std::map<std::string, ImageOp>& image_ops() {
+  static const std::map<std::string, ImageOp> all = [] {
+    std::map<std::string, ImageOp> ops = layer_ops();
+    ops.merge(grid_ops());
+    return ops;
+  }();
+  return all;
 }
 
 }  // namespace

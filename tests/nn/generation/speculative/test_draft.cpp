@@ -1,3 +1,5 @@
+#include <string>
+
 #include "tapegrad/nn/generation/generation.h"
 #include "tapegrad/nn/generation/speculative/draft.h"
 #include "tapegrad/tests/catch.h"
@@ -14,15 +16,18 @@ namespace {
 
 struct DraftedModel {
   // Equal seeds give equal weights of equal configs.
-  DraftedModel(std::int64_t block_size, double scale, std::int64_t vocab_size = 11)
-      : params(rng), gpt(params, config_of(block_size, vocab_size)) {
+  DraftedModel(std::int64_t block_size, double scale, std::int64_t vocab_size = 11,
+               const std::string& mixers = "")
+      : params(rng), gpt(params, config_of(block_size, vocab_size, mixers)) {
     randomize(params.parameters(), rng, scale);
   }
-  static nn::DecoderConfig config_of(std::int64_t block_size, std::int64_t vocab_size) {
+  static nn::DecoderConfig config_of(std::int64_t block_size, std::int64_t vocab_size,
+                                     const std::string& mixers) {
     nn::DecoderConfig config = tiny_config();
     config.block_size = block_size;
     config.vocab_size = vocab_size;
     config.positions = nn::Positions::rotary;
+    config.mixer_pattern = mixers;
     return config;
   }
   Rng rng{11};
@@ -146,6 +151,25 @@ TEST_CASE("what is learnt of a draft's proposals leaves it with the text alone",
   used.learn(6, 0);
   const Tokens longer = {1, 2, 3, 5, 1, 4, 4, 2, 0, 9};  // some were chosen without a proposal
   CHECK(used.propose(longer, 6, Rng(1)) == fresh.propose(longer, 6, Rng(1)));
+}
+
+TEST_CASE("a recurrent draft does not read its text again behind a wrong proposal", "[draft]") {
+  const std::string mixers = GENERATE("A", "DA", "MA");
+  const DraftedModel draft(64, 0.3, 11, mixers);
+  const GenerateOptions options{.greedy = true, .draft = &draft.gpt};
+  Tokens text = {1, 2, 3, 5, 8, 2, 10};
+  nn::Draft used(options, 7), fresh(options, 7);
+  const Tokens proposal = used.propose(text, 6, Rng(1));
+  REQUIRE(proposal.size() == 6);
+  used.learn(6, 2);
+  nn::KVCache left = used.take_cache();
+  CHECK(left.length() == (mixers == "A" ? 9 : 7));
+  used.begin_with(std::move(left));
+  text.insert(text.end(), proposal.begin(), proposal.begin() + 2);
+  text.push_back((proposal[2] + 1) % 11);
+  CHECK(used.propose(text, 6, Rng(1)) == fresh.propose(text, 6, Rng(1)));
+  used.learn(6, 6);
+  CHECK(used.take_cache().length() == 15);  // the text and five of its proposal
 }
 
 TEST_CASE("a draft does not read again what a removed text begins with", "[draft]") {

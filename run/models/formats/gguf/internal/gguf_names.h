@@ -9,13 +9,14 @@
 
 namespace tapegrad::run {
 
-// A parameter of a model, what a GGUF file calls it, of how many heads it has the rows exchanged
-// there, what is added to it there, and if its shape differs: see GgufTensorName.
-struct GgufName {
-  std::string ours, theirs;
-  std::int64_t exchanged_heads = 0;
-  float plus = 0;
-  bool squeezed = false;
+// A parameter of a model, what a GGUF file calls it, and how it differs there: see GgufTensorName.
+struct GgufName : GgufTensorName {
+  std::int64_t exchanged_heads = 0;  // heads whose rows are exchanged
+  std::int64_t part = 0, parts = 1;  // the file has this one of so many equal parts of ours
+  bool moves() const { return place != nullptr; }  // rows or columns stand elsewhere
+  bool moves_columns() const { return moves() && head_of_columns != nullptr; }
+  // True if one tensor of the file is one of ours, but for rows of exchanged heads.
+  bool is_whole() const { return parts == 1 && !moves(); }
 };
 // All parameters of such a model, in the order of files.
 std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& config);
@@ -26,16 +27,11 @@ std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& 
 Tensor with_heads_exchanged(const Tensor& t, std::int64_t heads);
 StoredTensor with_heads_back(const StoredTensor& stored, std::int64_t heads);
 
-// A tensor with a number added to each element.
-Tensor added(const Tensor& t, float number);
-// A tensor of another shape with the same elements.
-Tensor reshaped(const Tensor& t, const Shape& shape);
-
 // The tables with a row for each token.
 inline constexpr const char *kTokenTable = "token_embd.weight", *kHeadTable = "output.weight";
 
 // Heads of keys, behind the name of the architecture: a number, or a list with one for each block,
-// 0 where it has a convolution in place of attention.
+// 0 where it has another mixer in place of attention.
 inline constexpr const char* kKeyHeads = ".attention.head_count_kv";
 
 // Dense blocks that stand before all with experts, behind the name of the architecture.

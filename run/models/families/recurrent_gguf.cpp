@@ -1,0 +1,70 @@
+#include "tapegrad/run/models/families/internal/recurrent_gguf.h"
+
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/run/models/families/internal/family_keys.h"
+
+namespace tapegrad::run {
+namespace {
+
+using Direction = FamilyKey::Direction;
+
+const std::vector<std::string>* list_of_blocks(const Value& theirs) {
+  return std::get_if<std::vector<std::string>>(&theirs);
+}
+
+Value kernel_above_one(const Value& kernel) {
+  check(number_of(kernel) > 1, "llama.cpp wants conv_kernel to be 2 or more, not {}",
+        number_of(kernel));
+  return kernel;
+}
+
+}  // namespace
+
+Value key_heads_of_blocks(const Value& theirs) {
+  const auto* const heads = list_of_blocks(theirs);
+  if (heads == nullptr) return theirs;
+  std::int64_t found = 0;
+  for (const std::string& text : *heads) {
+    const std::int64_t number = std::stoll(text);
+    check(number == 0 || found == 0 || number == found, "{} and {} heads of keys are not supported",
+          found, number);
+    if (number != 0) found = number;
+  }
+  return found == 0 ? 1 : found;  // nothing has heads
+}
+
+std::string mixers_of_heads(const Value& theirs, char mixer) {
+  std::string pattern;
+  if (const auto* const heads = list_of_blocks(theirs)) {
+    for (const std::string& text : *heads) pattern += text == "0" ? mixer : 'A';
+  }
+  return pattern;
+}
+
+void take_heads_of_blocks(GgufFamily& f, Value (*mixers)(const Value& theirs)) {
+  for (FamilyKey& key : f.keys) {
+    if (key.option == "n_kv_head") key.ours = key_heads_of_blocks;
+  }
+  f.keys.push_back({.key = "attention.head_count_kv",
+                    .option = "mixer_pattern",
+                    .direction = Direction::in,
+                    .ours = mixers});
+  f.keys.push_back({.key = "", .option = "mixer_pattern", .direction = Direction::ignored});
+}
+
+FamilyKey conv_kernel_key(std::string_view name) {
+  return {.key = name,
+          .option = "conv_kernel",
+          .needed = true,
+          .ours = kernel_above_one,
+          .theirs = kernel_above_one};
+}
+
+void add_name(GgufFamily& f, GgufTensorName name) {
+  f.tensors.insert(std::prev(f.tensors.end()), std::move(name));
+}
+
+}  // namespace tapegrad::run

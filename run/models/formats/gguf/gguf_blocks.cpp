@@ -1,0 +1,165 @@
+#include "tapegrad/run/models/formats/gguf/internal/gguf_blocks.h"
+
+#include <algorithm>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
+
+namespace tapegrad::run {
+namespace {
+
+// Behind the name of the architecture: the width of a dense feed-forward or of an expert, of the
+// one beside experts, and experts of a token.
+constexpr const char *kInner = ".feed_forward_length",
+                     *kSharedWidth = ".expert_shared_feed_forward_length",
+                     *kTopK = ".expert_used_count";
+// The channels of all heads of a recurrent mixer.
+constexpr const char* kChannels = ".ssm.inner_size";
+// Blocks with attention: every N-th, or a list that has 0 for them.
+constexpr const char *kInterval = ".full_attention_interval",
+                     *kRecurrent = ".attention.recurrent_layers";
+
+// Pairs of channels that turn by a token's place in time, in height, in width, and by none of
+// these.
+constexpr const char* kSections = ".rope.dimension_sections";
+
+bool stands_for(const Family& family, std::string_view option) {
+  return key_of(family.gguf.keys, option) != nullptr;
+}
+
+// True if the family has a key of that name, for that option.
+bool has_key(const Family& family, std::string_view name, std::string_view option) {
+  name.remove_prefix(1);  // the dot behind the architecture
+  return std::ranges::any_of(family.gguf.keys, [&](const FamilyKey& key) {
+    return key.key == name && key.option == option;
+  });
+}
+
+std::int64_t whole(const GgufFile& file, const std::string& key, std::int64_t least,
+                   std::int64_t most) {
+  const auto* const value = find_gguf_value<std::int64_t>(file, key);
+  check(value != nullptr || least == 0, "{}: there is no '{}'", file.name(), key);
+  const std::int64_t number = value == nullptr ? 0 : *value;
+  check(number >= least && number <= most, "{}: {} {} must be {} to {}", file.name(), key, number,
+        least, most);
+  return number;
+}
+
+// A list for blocks must have a number for each.
+void check_list_of_blocks(const GgufFile& file, const std::string& key, int n_layer) {
+  const auto found = file.keys().find(key);
+  if (found == file.keys().end()) return;
+  const auto* const numbers = std::get_if<std::vector<std::int64_t>>(&found->second);
+  check(numbers != nullptr || std::holds_alternative<std::int64_t>(found->second),
+        "{}: {} must be a whole number or a list of such", file.name(), key);
+  check(numbers == nullptr || std::ssize(*numbers) == n_layer,
+        "{}: {} has {} numbers for {} blocks", file.name(), key,
+        numbers == nullptr ? 0 : numbers->size(), n_layer);
+}
+
+void read_leading_dense(const GgufFile& file, const std::string& key, nn::DecoderConfig& c) {
+  check(file.keys().contains(key), "{}: there is no '{}'", file.name(), key);
+  const auto dense = gguf_value<std::int64_t>(file, key, 0);
+  check(dense >= 0, "{}: {} must be 0 or more, not {}", file.name(), key, dense);
+  c.moe.pattern = leading_dense_pattern(dense, c.n_layer);
+}
+
+void read_shared_inner(const GgufFile& file, const std::string& architecture,
+                       nn::DecoderConfig& c) {
+  constexpr std::int64_t kMost = 1 << 22;
+  c.n_inner = whole(file, architecture + kInner, 1, kMost);
+  if (!c.moe.exist()) return;
+  c.moe.inner = c.n_inner;
+  c.moe.shared_inner = whole(file, architecture + kSharedWidth, 0, kMost);
+  c.moe.top_k = whole(file, architecture + kTopK, 1, c.moe.experts);
+}
+
+// The channels of one of the heads.
+std::int64_t read_head_size(const GgufFile& file, const std::string& architecture,
+                            std::int64_t heads) {
+  const std::string key = architecture + kChannels;
+  const std::int64_t channels = whole(file, key, 1, std::int64_t{1} << 32);
+  check(heads >= 1 && channels % heads == 0, "{}: {} {} cannot be cut into the {} heads of {}{}",
+        file.name(), key, channels, heads, architecture, ".ssm.time_step_rank");
+  return channels / heads;
+}
+
+// The N of which every N-th block has attention, if it is so: beyond all blocks if none has.
+std::int64_t interval_of_attention(const nn::DecoderConfig& c) {
+  int first = 0;
+  while (first < c.n_layer && c.mixer(first) != 'A') ++first;
+  return first + 1;
+}
+
+// Pairs turn by time, height and width in turns. A text's token has one number for all three, and 0
+// for the fourth part, of which no pair may be.
+std::vector<std::int64_t> sections_of(const nn::DecoderConfig& c) {
+  const std::int64_t pairs = c.turned_channels() / 2;
+  return {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0};
+}
+
+void check_sections(const GgufFile& file, const std::string& key, const nn::DecoderConfig& c) {
+  using Numbers = std::vector<std::int64_t>;
+  const auto* const found = find_gguf_value<Numbers>(file, key);
+  if (found == nullptr) return;
+  const Numbers least = sections_of(c);
+  check(found->size() >= 3 && found->size() <= 4, "{}: {} has {} numbers, not 4", file.name(), key,
+        found->size());
+  for (std::size_t i = 0; i < 3; ++i) {
+    check((*found)[i] >= least[i], "{}: {} leaves some of the {} pairs of channels out",
+          file.name(), key, c.turned_channels() / 2);
+  }
+}
+
+}  // namespace
+
+void read_blocks(const GgufFile& file, const Family& family, nn::DecoderConfig& c) {
+  const std::string architecture(family.gguf.architecture);
+  for (const char* key : {kKeyHeads, kRecurrent}) {
+    if (has_key(family, key, "mixer_pattern"))
+      check_list_of_blocks(file, architecture + key, c.n_layer);
+  }
+  if (stands_for(family, kLeadingDense)) {
+    read_leading_dense(file, architecture + kLeadingDenseBlocks, c);
+  }
+  if (stands_for(family, kSharedInner)) read_shared_inner(file, architecture, c);
+  if (stands_for(family, kMambaWidth)) {
+    c.mamba.head_size = read_head_size(file, architecture, c.mamba_sizes().heads);
+  }
+  if (stands_for(family, kDeltaWidth)) {
+    c.delta_value_size = read_head_size(file, architecture, c.delta_sizes().heads);
+  }
+  if (has_key(family, kSections, "")) check_sections(file, architecture + kSections, c);
+}
+
+void set_blocks(const Family& family, const nn::DecoderConfig& c, GgufKeys& keys) {
+  const std::string architecture(family.gguf.architecture);
+  if (stands_for(family, kLeadingDense)) {
+    keys[architecture + kLeadingDenseBlocks] = std::int64_t{leading_dense_blocks(c).value()};
+  }
+  if (has_key(family, kKeyHeads, "mixer_pattern") && !c.with_defaults().mixer_pattern.empty()) {
+    std::vector<std::int64_t> heads;
+    for (int i = 0; i < c.n_layer; ++i) heads.push_back(c.has_attention(i) ? c.kv_heads() : 0);
+    keys[architecture + kKeyHeads] = heads;
+  }
+  if (has_key(family, kInterval, "mixer_pattern"))
+    keys[architecture + kInterval] = interval_of_attention(c);
+  if (stands_for(family, kSharedInner)) {
+    const bool experts = c.moe.exist();
+    keys[architecture + kInner] = experts ? c.expert_inner() : c.inner();
+    keys[architecture + kTopK] = experts ? c.moe.top_k : 0;
+    if (experts) keys[architecture + kSharedWidth] = c.moe.shared_inner;
+  }
+  if (stands_for(family, kMambaWidth)) keys[architecture + kChannels] = c.mamba_sizes().channels();
+  if (stands_for(family, kDeltaWidth)) {
+    const nn::DeltaSizes sizes = c.delta_sizes();
+    keys[architecture + kChannels] = sizes.heads * sizes.value_size;
+  }
+  if (has_key(family, kSections, "")) keys[architecture + kSections] = sections_of(c);
+}
+
+}  // namespace tapegrad::run
