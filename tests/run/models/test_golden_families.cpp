@@ -58,7 +58,9 @@ const std::map<std::string, std::string> kNotInGguf = {
     {"qwen3_5_text",
      "GGUF's qwen35 cannot express a model with delta_value_size 6: llama.cpp wants "
      "delta_key_size"},
-    {"gpt_oss", "rope_truncate false, only with true: llama.cpp passes it over"},
+    {"gpt_oss",
+     "rope_truncate false, only with true: llama.cpp has no key for it, and computes as with "
+     "--rope-truncate"},
     {"nanochat", "cannot express a model with"},
     {"granitemoehybrid",
      "mamba_groups 2: llama.cpp norms the channels of each group by themselves"},

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
@@ -23,8 +24,11 @@ namespace {
 
 using TensorsByName = std::map<std::string, TensorToMake>;
 
-// What llama.cpp's files have, and it reads with architectures alone that are none of ours.
-constexpr std::string_view kPassedOver[] = {"rope_beta_fast", "rope_beta_slow", "rope_truncate"};
+// Parts of YaRN that most architectures, or all, compute with llama.cpp's own values, and why.
+constexpr std::pair<std::string_view, std::string_view> kFixedInYarn[] = {
+    {"rope_beta_fast", "llama.cpp passes it over"},
+    {"rope_beta_slow", "llama.cpp passes it over"},
+    {"rope_truncate", "llama.cpp has no key for it, and computes as with --rope-truncate"}};
 
 std::string name_of_format(const Family& family) {
   return fmt::format("GGUF's {}", family.gguf.architecture);
@@ -214,7 +218,7 @@ void check_gguf_config(const nn::DecoderConfig& config) {
   if (config.query_scale_beta != 0 && options.count("query_scale_beta") != 0) {
     options.insert("rope_original_positions");
   }
-  for (const auto option : kPassedOver) {
+  for (const auto& [option, reason] : kFixedInYarn) {
     if (!family.gguf.takes_yarn_keys || option == "rope_truncate") options.erase(option);
   }
   // llama.cpp multiplies in blocks with a base of their own, too.
@@ -222,7 +226,7 @@ void check_gguf_config(const nn::DecoderConfig& config) {
   nn::DecoderConfig model = model_with(family, config, options);
   if (family.gguf.follow != nullptr) family.gguf.follow(model);
   Reasons reasons = family.gguf.reasons;
-  for (const auto option : kPassedOver) reasons.emplace_back(option, "llama.cpp passes it over");
+  reasons.insert(reasons.end(), std::begin(kFixedInYarn), std::end(kFixedInYarn));
   require_expressible(name_of_format(family), config, model, options, reasons);
   const std::string obstacle = family.gguf.obstacle == nullptr ? "" : family.gguf.obstacle(config);
   check(obstacle.empty(), "{} cannot express a model with {}", name_of_format(family), obstacle);
