@@ -89,8 +89,8 @@ TEST_CASE("--rng decides what dropout draws from, and nothing else", "[train-seq
 }
 
 TEST_CASE("a resumed run on pairs ends as one that never stopped, bit for bit", "[train-seq2seq]") {
-  const Args kind =
-      GENERATE(Args{"--rng", "philox"}, Args{"--rng", "torch"}, Args{"--dtype", "bf16"});
+  const Args kind = GENERATE(Args{"--rng", "philox"}, Args{"--rng", "torch"},
+                             Args{"--dtype", "bf16"}, Args{"--dtype", "int8"});
   const TinyPairRun straight(12, kind), stopped(7, kind);
   CHECK_FALSE(same_model(straight.run, stopped.run));
   const Result r = train_pairs(resume_run(stopped.run, 12));
