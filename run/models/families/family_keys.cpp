@@ -21,12 +21,17 @@ auto naming(std::string_view file, const Function& function) {
 // Reads the members of a config from the first of their keys that a file has.
 class KeyReader : public OptionTable {
  public:
-  KeyReader(const std::vector<FamilyKey>& keys, std::string_view prefix, const FindValue& find)
-      : keys_(keys), prefix_(prefix), find_(find) {}
+  // `config` has the members that are read.
+  KeyReader(const std::vector<FamilyKey>& keys, std::string_view prefix, const FindValue& find,
+            const nn::DecoderConfig& config)
+      : keys_(keys), prefix_(prefix), find_(find), config_(config) {}
 
  private:
   void visit(std::string_view name, const Member& member, std::string_view,
              const Rule& rule) override {
+    // Where a file has 0 experts, as of Granite 4's dense models, a token has 0 of them, too.
+    const bool is_of_experts = name.starts_with("moe_") && name != "moe_experts";
+    if (is_of_experts && !config_.moe.exist()) return;
     for (const FamilyKey& key : keys_) {
       if (key.option != name ||
           (key.direction != Direction::both && key.direction != Direction::in))
@@ -80,6 +85,7 @@ class KeyReader : public OptionTable {
   const std::vector<FamilyKey>& keys_;
   std::string_view prefix_;
   const FindValue& find_;
+  const nn::DecoderConfig& config_;
 };
 
 // The value if it is of the type of `only`.
@@ -114,7 +120,7 @@ nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyK
       const bool is_read = key.direction == Direction::both || key.direction == Direction::in;
       if (is_read && key.option.empty()) check_only(key, prefix, key.only, find);
     }
-    KeyReader reader(keys, prefix, find);
+    KeyReader reader(keys, prefix, find, config);
     OptionSchema(config).describe(reader);
   });
   if (family.follow != nullptr) family.follow(config);

@@ -146,6 +146,22 @@ TEST_CASE("where attention slides, logits are transformers' beyond the window", 
   CHECK_THROWS_WITH(run::load(qwen2.path()), ContainsSubstring("'chunked_attention'"));
 }
 
+TEST_CASE("a config with 0 experts is that of a dense model, whatever it says of experts",
+          "[hf_keys]") {
+  const GoldenFolder folder("hf_qwen3");
+  folder.write(folder.tensors);
+  const nn::DecoderConfig dense = run::load(folder.path()).gpt.config;
+  folder.configure("model_type", "qwen3_moe");
+  folder.configure("architectures", json::array({"Qwen3MoeForCausalLM"}));
+  for (const char* key : {"num_experts", "num_experts_per_tok", "moe_intermediate_size"}) {
+    folder.configure(key, 0);
+  }
+  check_is_golden(run::load(folder.path()), "hf_qwen3");
+  CHECK(run::load(folder.path()).gpt.config == dense);
+  folder.configure("num_experts", 2);
+  CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("num_experts_per_tok"));
+}
+
 TEST_CASE("Python's names of infinities and NaN become strings, but for those within strings",
           "[hf_keys]") {
   CHECK(with_constants_quoted(R"([Infinity,-Infinity, NaN,-1])") ==

@@ -195,6 +195,11 @@ TEST_CASE("what a Granite 4's config.json says of Mamba-2 and of widths fits, or
   other.configure("position_embedding_type", "nope");
   other.configure("rope_parameters", {{"rope_theta", 5000.0}, {"rope_type", "default"}});
   check_computes(other.load(), other.expected);
+  // The hub's dense models have 0 experts of a token, too.
+  dense.configure("num_experts_per_tok", 0);
+  check_computes(dense.load(), dense.expected);
+  CHECK(dense.load().gpt.config == d);
+  refused("num_experts_per_tok", 0, "num_experts_per_tok (moe_top_k)' must be from 1 to");
   // What transformers has no class for.
   nn::DecoderConfig odd = c;
   odd.mamba.heads = 3, odd.mamba.groups = 1;
