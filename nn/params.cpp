@@ -31,7 +31,7 @@ struct Params::Store {
   NameMap source_names;
   DType dtype = DType::f32;
   Precision precision = Precision::full;
-  NamedTensors parameters, tensors;
+  NamedTensors parameters, buffers, tensors;
   std::set<std::string> names, read;              // of the model; of the source
   std::optional<const StoredType*> quantizes_as;  // null: as stored
   bool quantizes_exactly = false;
@@ -301,7 +301,9 @@ void Params::freeze(const std::vector<std::string>& patterns) const {
 
 Tensor Params::buffer(const std::string& name, const Shape& shape,
                       const std::function<Tensor()>& make) const {
-  return obtain(prefix_ + name, shape, make);
+  const Tensor t = obtain(prefix_ + name, shape, make);
+  store_->buffers.emplace_back(prefix_ + name, t);
+  return t;
 }
 
 void Params::redraw(Tensor parameter, const Init& init) const {
@@ -309,6 +311,7 @@ void Params::redraw(Tensor parameter, const Init& init) const {
 }
 
 const NamedTensors& Params::parameters() const { return store_->parameters; }
+const NamedTensors& Params::buffers() const { return store_->buffers; }
 const NamedTensors& Params::tensors() const { return store_->tensors; }
 const NamedTensors& Params::checkpoint_tensors() const {
   return quantizes_exactly() ? parameters() : tensors();

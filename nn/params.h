@@ -117,6 +117,8 @@ class Params {
 
   // All parameters that are trained, in the order in which they were asked for.
   const NamedTensors& parameters() const;
+  // What buffer() gave.
+  const NamedTensors& buffers() const;
   // Parameters, frozen ones and buffers.
   const NamedTensors& tensors() const;
   // The tensors of a checkpoint: tensors(). A store that quantises for training does not have the

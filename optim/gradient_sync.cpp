@@ -52,16 +52,19 @@ class OwnUpdates : public GradientSync {
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules, Processes* processes,
                                                  CommDType sent,
-                                                 const std::optional<LocalSteps>& local) {
-  return make_gradient_sync(parameters, make_groups(parameters, rules), processes, sent, local);
+                                                 const std::optional<LocalSteps>& local,
+                                                 const NamedTensors& buffers) {
+  return make_gradient_sync(parameters, make_groups(parameters, rules), processes, sent, local,
+                            buffers);
 }
 
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const ParameterGroups& groups,
                                                  Processes* processes, CommDType sent,
-                                                 const std::optional<LocalSteps>& local) {
+                                                 const std::optional<LocalSteps>& local,
+                                                 const NamedTensors& buffers) {
   if (processes != nullptr && processes->alone()) processes = nullptr;
-  if (local) return make_local_steps(parameters, groups, *local, processes, sent);
+  if (local) return make_local_steps(parameters, groups, *local, processes, sent, buffers);
   check(sent != CommDType::int8, "int8 is for differences of weights, which local steps make");
   if (processes == nullptr) return std::make_unique<OwnUpdates>(parameters, groups);
   return std::make_unique<SharedGradientSync>(parameters, groups, *processes, sent);

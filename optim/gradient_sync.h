@@ -58,8 +58,8 @@ class GradientSync {
   virtual const ParameterGroups& groups() const = 0;
 
   // The same tensors, where parameters have the values that all processes agree on: with local
-  // steps, those of the last meeting; with averages (internal/averaged_sync.h), these. They are
-  // what a model file should have.
+  // steps, those of the last meeting, and so have buffers; with averages
+  // (internal/averaged_sync.h), these. They are what a model file should have.
   virtual NamedTensors agreed(NamedTensors tensors) const { return tensors; }
   // Exchanges the parameters' values with the averages, if there are any, until the next call: for
   // an evaluation of the model that a file would have. Local steps evaluate at meetings.
@@ -82,17 +82,21 @@ class GradientSync {
 
 // For one process, or for a group. `sent` is how gradients travel between processes: bf16 halves
 // the bytes, and rounds each micro-batch's gradients before they are added up. With `local`, it is
-// how differences of weights travel at a meeting, both ways.
+// how differences of weights travel at a meeting, both ways. `buffers`, of f32, are tensors that
+// the caller may change after each step(), in all processes alike. Local steps keep their values of
+// the last meeting, too.
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules,
                                                  Processes* processes = nullptr,
                                                  CommDType sent = CommDType::f32,
-                                                 const std::optional<LocalSteps>& local = {});
+                                                 const std::optional<LocalSteps>& local = {},
+                                                 const NamedTensors& buffers = {});
 // For groups that the caller has made, with optimisers of its own perhaps.
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const ParameterGroups& groups,
                                                  Processes* processes = nullptr,
                                                  CommDType sent = CommDType::f32,
-                                                 const std::optional<LocalSteps>& local = {});
+                                                 const std::optional<LocalSteps>& local = {},
+                                                 const NamedTensors& buffers = {});
 
 }  // namespace tapegrad::optim

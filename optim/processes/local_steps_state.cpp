@@ -1,5 +1,6 @@
 // The checkpoints of LocalStepsSync: what each rank's optimiser keeps, and the weights of each
 // between two meetings, are rows of tensors (R, …). The anchor is not among them: it is the model.
+// Buffers, which all ranks have alike, are there between two meetings.
 
 #include <algorithm>
 #include <map>
@@ -18,7 +19,8 @@ namespace {
 // Keys of the metadata, and the beginnings of names.
 const std::string kRanks = "local_steps.ranks", kSteps = "local_steps.steps",
                   kMade = "local_steps.made";
-const std::string kWeights = "local_weights.", kMomentum = "outer_momentum.";
+const std::string kWeights = "local_weights.", kBuffers = "local_buffers.",
+                  kMomentum = "outer_momentum.";
 
 std::int64_t number_in(const TensorSource& file, const std::string& key) {
   const auto it = file.metadata().find(key);
@@ -71,6 +73,9 @@ void LocalStepsSync::save(const std::string& path, Metadata metadata,
     tensors.push_back(
         {kMomentum + name, parameter.shape(), [this, p] { return gather_momentum(p); }});
   }
+  for (const auto& [name, t] : buffers_) {
+    if (made_ > 0) add_whole(tensors, {{kBuffers + name, t}});
+  }
   add_whole(tensors, beside);
   metadata.merge(state_.metadata());
   metadata[kRanks] = std::to_string(ranks());
@@ -105,6 +110,9 @@ void LocalStepsSync::load(const TensorSource& file) {
     shapes[kMomentum + name] = t.shape();
   }
   for (const auto& [name, shape] : rows) shapes[name] = shape.inserted(0, ranks());
+  for (const auto& [name, t] : buffers_) {
+    if (made > 0) shapes[kBuffers + name] = t.shape();
+  }
   std::set<std::string> names;
   for (const auto& [name, shape] : shapes) names.insert(name);
   OptimizerState::check_names(file, names);
@@ -131,6 +139,11 @@ void LocalStepsSync::load(const TensorSource& file) {
                     momentum_[b].mutable_data<float>() + own_place(buckets_[b], f));
       }
     }
+  }
+  for (auto& [name, buffer] : buffers_) {
+    if (made == 0) continue;  // the model has them
+    const Tensor own = file.read(kBuffers + name);
+    std::copy_n(own.data<float>(), own.numel(), buffer.mutable_data<float>());
   }
   made_ = made;
 }

@@ -21,6 +21,11 @@ std::span<std::byte> bytes_in(Tensor& t) {
   return std::as_writable_bytes(std::span(t.mutable_data<std::uint8_t>(), t.bytes()));
 }
 
+void copy_values(const Tensor& from, Tensor& to) {
+  const std::span<const float> values = from.values<float>();
+  std::copy(values.begin(), values.end(), to.mutable_data<float>());
+}
+
 // Calls work(i) for each of n elements, by all threads.
 template <class Work>
 void for_each(std::int64_t n, const Work& work) {
@@ -34,14 +39,16 @@ void for_each(std::int64_t n, const Work& work) {
 std::unique_ptr<GradientSync> make_local_steps(const NamedTensors& parameters,
                                                const ParameterGroups& groups,
                                                const LocalSteps& local, Processes* processes,
-                                               CommDType sent) {
-  return std::make_unique<LocalStepsSync>(parameters, groups, local, processes, sent);
+                                               CommDType sent, const NamedTensors& buffers) {
+  return std::make_unique<LocalStepsSync>(parameters, groups, local, processes, sent, kBucketSize,
+                                          buffers);
 }
 
 LocalStepsSync::LocalStepsSync(const NamedTensors& parameters, const ParameterGroups& groups,
                                const LocalSteps& local, Processes* processes, CommDType sent,
-                               std::int64_t bucket_size)
+                               std::int64_t bucket_size, const NamedTensors& buffers)
     : parameters_(parameters),
+      buffers_(buffers),
       groups_(groups),
       local_(local),
       processes_(processes),
@@ -51,6 +58,7 @@ LocalStepsSync::LocalStepsSync(const NamedTensors& parameters, const ParameterGr
   check(local.steps >= 1, "local steps must be 1 or more before processes meet, not {}",
         local.steps);
   for (const auto& [name, t] : parameters_) anchor_.push_back(t.detach().clone());
+  for (const auto& [name, t] : buffers_) kept_.push_back(t.clone());
   for (const Bucket& bucket : buckets_)
     momentum_.push_back(Tensor::zeros({bucket.size_of(rank())}));
 }
@@ -78,6 +86,9 @@ std::vector<GradientSync::GradientPart> LocalStepsSync::gradients() const {
 
 void LocalStepsSync::step(double lr, double grad_factor, double decay_factor) {
   state_.step(lr, grad_factor, decay_factor);
+  for (std::size_t i = 0; i < buffers_.size() && made_ == 0; ++i) {
+    copy_values(buffers_[i].second, kept_[i]);  // what came after the step of the meeting, too
+  }
   if (++made_ < local_.steps) return;
   for (std::size_t b = 0; b < buckets_.size(); ++b) meet(b);
   made_ = 0;
@@ -189,6 +200,9 @@ NamedTensors LocalStepsSync::agreed(NamedTensors tensors) const {
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     anchors[parameters_[p].first] = &anchor_[p];
   }
+  for (std::size_t i = 0; i < buffers_.size() && made_ > 0; ++i) {
+    anchors[buffers_[i].first] = &kept_[i];
+  }
   for (auto& [name, t] : tensors) {
     if (const auto it = anchors.find(name); it != anchors.end()) t = *it->second;
   }
@@ -196,9 +210,10 @@ NamedTensors LocalStepsSync::agreed(NamedTensors tensors) const {
 }
 
 void LocalStepsSync::restart() {
-  for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    const std::span<const float> from = anchor_[p].values<float>();
-    std::copy(from.begin(), from.end(), parameters_[p].second.mutable_data<float>());
+  for (std::size_t p = 0; p < parameters_.size(); ++p)
+    copy_values(anchor_[p], parameters_[p].second);
+  for (std::size_t i = 0; i < buffers_.size() && made_ > 0; ++i) {
+    copy_values(kept_[i], buffers_[i].second);
   }
   made_ = 0;
 }

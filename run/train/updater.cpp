@@ -49,7 +49,7 @@ std::unique_ptr<optim::GradientSync> make_sync(const Task& task, const Optimizer
                                                Processes* processes) {
   const NamedTensors& parameters = task.params.parameters();
   auto sync = optim::make_gradient_sync(parameters, options.rules, processes, options.comm_dtype,
-                                        options.local());
+                                        options.local(), task.params.buffers());
   if (!options.ema) return sync;
   return optim::with_averages(std::move(sync), parameters, {.decay = *options.ema});
 }

@@ -22,14 +22,20 @@ optim::GroupRules rules_of(std::string_view optimizer) {
       .optimizer = optim::optimizer_named(optimizer), .weight_decay = kDecay, .decay_all = true};
 }
 
-// Parameters, and the object that makes their steps.
+// Parameters and a buffer, which counts steps, and the object that makes their steps.
 struct Locally {
   TwoTensors tensors{DType::f32};
+  Tensor count = Tensor::zeros({2});
   std::unique_ptr<optim::GradientSync> sync;
 
-  explicit Locally(const LocalSteps& local, std::string_view optimizer = "adamw")
-      : sync(optim::make_gradient_sync(tensors.named(), rules_of(optimizer), nullptr,
-                                       optim::CommDType::f32, local)) {}
+  explicit Locally(const LocalSteps& local, std::string_view optimizer = "adamw") {
+    begin(local, optimizer);
+  }
+  // The object takes the anchor from the tensors.
+  void begin(const LocalSteps& local, std::string_view optimizer = "adamw") {
+    sync = optim::make_gradient_sync(tensors.named(), rules_of(optimizer), nullptr,
+                                     optim::CommDType::f32, local, {{"count", count}});
+  }
 
   // Steps `from` to `to` − 1, counted from 1.
   void train(int from, int to) {
@@ -38,8 +44,10 @@ struct Locally {
       static_cast<void>(sync->measure_clipping(0));
       sync->step(kRate, 1);
       sync->zero_grad();
+      count += Tensor::ones({2});
     }
   }
+  double agreed_count() const { return sync->agreed({{"count", count}})[0].second.at(1); }
   std::vector<double> agreed() const {
     TwoTensors shown;
     const NamedTensors all = sync->agreed(tensors.named());
@@ -100,6 +108,7 @@ TEST_CASE("local steps of AdamW meet by Nesterov's step, as the formulas say", "
     INFO("step " << t);
     CHECK(largest_difference(locally.tensors.values(), by_hand.w) < 1e-6);
     CHECK(largest_difference(locally.agreed(), by_hand.anchor) < 1e-6);
+    CHECK(locally.agreed_count() == t - t % 3);
   }
   CHECK(locally.sync->steps() == 11);
 }
@@ -125,24 +134,28 @@ TEST_CASE("local steps go on from a file as if nothing had happened", "[local_st
   straight.train(1, stop + 1);
   straight.sync->save(path, {{"more", "words"}});
   CHECK(load_safetensors(path).metadata.at("more") == "words");
-  CHECK(load_safetensors(path).tensors.contains("local_weights.p") == (stop == 5));
+  for (const char* name : {"local_weights.p", "local_buffers.count"}) {
+    CHECK(load_safetensors(path).tensors.contains(name) == (stop == 5));
+  }
 
   Locally resumed(local);
   const NamedTensors model = straight.sync->agreed(straight.tensors.named());
+  resumed.count += Tensor::full({2}, straight.agreed_count());
   for (std::size_t i = 0; i < model.size(); ++i) {
     const auto from = model[i].second.values<float>();
     Tensor to = resumed.tensors.named()[i].second;
     std::copy(from.begin(), from.end(), to.mutable_data<float>());
   }
-  // The object takes the anchor from the model.
-  resumed.sync = optim::make_gradient_sync(resumed.tensors.named(), rules_of("adamw"), nullptr,
-                                           optim::CommDType::f32, local);
+  resumed.begin(local);
   resumed.sync->load(*open_safetensors(path));
   CHECK(resumed.tensors.values() == straight.tensors.values());
+  CHECK(resumed.count.at(1) == stop);
+  CHECK(resumed.agreed_count() == 3);
   straight.train(stop + 1, 12);
   resumed.train(stop + 1, 12);
   CHECK(resumed.tensors.values() == straight.tensors.values());
   CHECK(resumed.agreed() == straight.agreed());
+  CHECK(resumed.agreed_count() == 9);
 }
 
 TEST_CASE("local steps may begin again from the last meeting", "[local_steps]") {
@@ -152,6 +165,7 @@ TEST_CASE("local steps may begin again from the last meeting", "[local_steps]") 
   CHECK(locally.tensors.values() != anchor);
   locally.sync->restart();
   CHECK(locally.tensors.values() == anchor);
+  CHECK(locally.count.at(1) == 3);
   locally.train(5, 7);
   CHECK(locally.agreed() == anchor);  // two steps
   locally.train(7, 8);
@@ -178,7 +192,7 @@ TEST_CASE("files of other local steps are refused by what differs", "[local_step
   CHECK_THROWS_WITH(three.sync->load(*with("local_steps.made", "-1")),
                     ContainsSubstring("local_steps.made is '-1'"));
   CHECK_THROWS_WITH(three.sync->load(*with("local_steps.made", "0")),
-                    ContainsSubstring("local_weights, which the optimiser does not keep"));
+                    ContainsSubstring("local_buffers, which the optimiser does not keep"));
   CHECK_THROWS_WITH(Locally({.steps = 4}).sync->load(*open_safetensors(path)),
                     ContainsSubstring("its processes meet every 3 steps, and not every 4"));
   const auto plain = optim::make_gradient_sync(three.tensors.named(), rules_of("adamw"));

@@ -15,13 +15,14 @@ namespace tapegrad::optim {
 // processes that meet in each step (shares.h): at a meeting, each rank gets the differences of its
 // share from all, makes the outer step for it, and sends everybody what the anchor moves by. Sums
 // are made in the order of the ranks, and all of them subtract the same numbers from the same
-// anchor.
+// anchor. Buffers are what all ranks change alike after each step: they do not travel, and have
+// their values of the last meeting kept while others are in use.
 class LocalStepsSync : public GradientSync {
  public:
   // Null: one process.
   LocalStepsSync(const NamedTensors& parameters, const ParameterGroups& groups,
                  const LocalSteps& local, Processes* processes, CommDType sent,
-                 std::int64_t bucket_size = kBucketSize);
+                 std::int64_t bucket_size = kBucketSize, const NamedTensors& buffers = {});
 
   void round(int active, const Backward& backward) override;
   Clipping measure_clipping(double max_norm) override;
@@ -54,7 +55,7 @@ class LocalStepsSync : public GradientSync {
   Tensor gather_momentum(std::size_t parameter) const;
   std::int64_t made_in(const TensorSource& file) const;
 
-  NamedTensors parameters_;
+  NamedTensors parameters_, buffers_;
   ParameterGroups groups_;
   LocalSteps local_;
   Processes* processes_;
@@ -62,6 +63,7 @@ class LocalStepsSync : public GradientSync {
   std::vector<Bucket> buckets_;
   OptimizerState state_;
   std::vector<Tensor> anchor_;    // of each parameter
+  std::vector<Tensor> kept_;      // of each buffer, its values of the last meeting if made_ > 0
   std::vector<Tensor> momentum_;  // of this rank's share of each bucket
   std::int64_t made_ = 0;         // steps since the last meeting
 };
@@ -70,6 +72,6 @@ class LocalStepsSync : public GradientSync {
 std::unique_ptr<GradientSync> make_local_steps(const NamedTensors& parameters,
                                                const ParameterGroups& groups,
                                                const LocalSteps& local, Processes* processes,
-                                               CommDType sent);
+                                               CommDType sent, const NamedTensors& buffers);
 
 }  // namespace tapegrad::optim

@@ -17,6 +17,9 @@ namespace {
 
 constexpr int kProcesses = 2, kEvery = 97;  // steps between meetings
 
+// Experts whose selection biases move in each step.
+const Args kBalanced = {"--arch", "llama", "--moe-experts", "4", "--moe-selection-bias"};
+
 // A corpus, and arguments of runs that are evaluated at their beginning and their end alone.
 struct Local {
   TempFolder folder;
@@ -97,11 +100,12 @@ TEST_CASE("processes that are stopped between two meetings go on to the same bit
 
 TEST_CASE("so does a process alone, whose local steps are Lookahead", "[local_runs]") {
   const Local local;
+  const Args more = GENERATE(Args{}, kBalanced);
   const auto run = local.folder / "stopped";
-  const int step = stop_between_meetings("train-gpt", local.args("stopped", 1'000'000), run);
+  const int step = stop_between_meetings("train-gpt", local.args("stopped", 1'000'000, more), run);
   const int end = step + 2 * kEvery;
   check_ended_well(train(resume_run(run, end)));
-  check_ended_well(train(local.args("straight", end)));
+  check_ended_well(train(local.args("straight", end, more)));
   CHECK(checkpoint_bytes(run) == checkpoint_bytes(local.folder / "straight"));
 }
 
@@ -140,10 +144,11 @@ TEST_CASE("a run with local steps evaluates and ends where processes meet", "[lo
 TEST_CASE("models that are kept between two meetings have the number of the last one",
           "[local_runs]") {
   const Local local;
+  const Args more = GENERATE(Args{}, kBalanced);
   const Args keep = {"--local-steps", "4", "--checkpoint-interval", "3", "--keep", "3"};
   const auto run = local.folder / "run";
-  check_ended_well(train(local.args("run", 12, keep)));  // saves at 0, 3, 6, 9 and 12
-  const Args short_run = {"--local-steps", "4"};
+  check_ended_well(train(local.args("run", 12, more + keep)));  // saves at 0, 3, 6, 9 and 12
+  const Args short_run = more + Args{"--local-steps", "4"};
   for (const int step : {4, 8, 12}) {
     INFO(step);
     const std::string at = std::to_string(step), name = "model-" + at + ".safetensors";
