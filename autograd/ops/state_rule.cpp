@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tapegrad/autograd/kernels/internal/state_chunk.h"
+#include "tapegrad/autograd/kernels/internal/state_chunk_backward.h"
 #include "tapegrad/autograd/ops/internal/fused.h"
 #include "tapegrad/base/parallel.h"
 
