@@ -232,6 +232,26 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   CHECK_THAT(run::export_obstacle(c), ContainsSubstring("moe_scores softmax, only with sigmoid"));
 }
 
+TEST_CASE("tensors of a feed-forward are of experts, of the one beside them, or of a dense block",
+          "[families]") {
+  nn::DecoderConfig c = {.arch = nn::Architecture::llama, .n_layer = 2};
+  c.moe = {.experts = 4, .pattern = "DE", .shared_inner = 8};
+  const auto has = [&](int block, const std::string& tensor) {
+    return run::has_tensor(c, block, "layers.#.mlp." + tensor + ".weight");
+  };
+  for (const bool shared_gate : {false, true}) {
+    c.moe.shared_gate = shared_gate;
+    CHECK((has(0, "down_proj") && !has(1, "down_proj")));
+    CHECK((!has(0, "gate") && has(1, "gate")));
+    CHECK((!has(0, "experts.down_proj") && has(1, "experts.down_proj")));
+    CHECK((!has(0, "shared_expert.down_proj") && has(1, "shared_expert.down_proj")));
+    CHECK(!has(0, "shared_expert_gate"));
+    CHECK(has(1, "shared_expert_gate") == shared_gate);
+  }
+  c.moe.shared_inner = 0, c.moe.shared_gate = false;
+  CHECK((!has(0, "shared_expert.down_proj") && !has(1, "shared_expert.down_proj")));
+}
+
 TEST_CASE("an option without an effect, or with its default spelled out, is no difference",
           "[families]") {
   nn::DecoderConfig plain = {.n_head = 4, .n_embd = 24}, spelled = plain;
