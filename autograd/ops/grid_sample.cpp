@@ -7,8 +7,6 @@
 namespace tapegrad {
 namespace {
 
-Tensor zero_of(const Tensor& x) { return Tensor::scalar(0, x.dtype()); }
-
 // Folded into [low, high], as by mirrors at both ends.
 Tensor reflected(const Tensor& at, double low, double high) {
   const double span = high - low;
@@ -27,7 +25,11 @@ Tensor pixels(const Tensor& at, std::int64_t count, const GridSampleOptions& o) 
   if (o.padding == GridPadding::reflection) {
     place = o.align_corners ? reflected(place, 0, size - 1) : reflected(place, -0.5, size - 0.5);
   }
-  if (o.padding == GridPadding::zeros) return place;
+  // Outside, and with the gradient 0: infinities less themselves are no numbers.
+  if (o.padding == GridPadding::zeros) {
+    const Tensor known = place.detach();
+    return masked_fill(place, ne(known - known, 0), -2);
+  }
   return hardtanh(masked_fill(place, ne(place, place), 0), 0, size - 1);
 }
 
@@ -65,9 +67,7 @@ Tensor bilinear(const Pixels& image, const Tensor& y, const Tensor& x) {
   const Tensor top = floor(y), left = floor(x);
   const Tensor down = y - top, right = x - left;
   const auto part = [&](const Tensor& row, const Tensor& column, const Tensor& share) {
-    // Infinities are outside, and their distances no numbers.
-    const Tensor weight = where(eq(share, share), share, zero_of(share));
-    return pixels_at(image, row, column) * unsqueeze(weight, -1);
+    return pixels_at(image, row, column) * unsqueeze(share, -1);
   };
   return part(top, left, (1.0 - down) * (1.0 - right)) +
          part(top, left + 1.0, (1.0 - down) * right) + part(top + 1.0, left, down * (1.0 - right)) +

@@ -237,7 +237,8 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   check_random_state(*optimizer, loader + dropout);
   state.sync.load(*optimizer);
   check_finite_tensors(folder / kModelFile, state.sync.agreed(state.params.tensors()));
-  check_finite_tensors(folder / kOptimizerFile, state.params.tensors());  // if it has other values
+  // The optimiser's file has the weights where the model's has averages or those of a last meeting.
+  check_finite_tensors(folder / kOptimizerFile, state.params.tensors());
   const std::string broken = state.sync.broken_tensor();
   check(broken.empty(), "{}: '{}' has values that are not numbers: the file is broken",
         (folder / kOptimizerFile).string(), broken);

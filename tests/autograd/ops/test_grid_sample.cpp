@@ -45,7 +45,7 @@ TEST_CASE("places outside of an image read zeros, its edge or its reflection", "
   CHECK(difference(sampled(x, places, {.padding = GridPadding::border}), column({1, 4, 4, 4, 1}),
                    1e-12, 1e-12) == "");
   CHECK(difference(sampled(x, places, {.padding = GridPadding::reflection}),
-                   column({1, 4, 2, 2, 1}), 1e-12, 1e-12) == "");
+                   column({1, 4, 2, 4, 1}), 1e-12, 1e-12) == "");
 }
 
 TEST_CASE("places that are no numbers, or far away, end nothing", "[images]") {
@@ -56,6 +56,25 @@ TEST_CASE("places that are no numbers, or far away, end nothing", "[images]") {
       for (const GridPadding padding : {GridPadding::border, GridPadding::reflection}) {
         CHECK(sampled(column({3, 3, 3}), {place}, {.mode = mode, .padding = padding}).item() == 3);
       }
+    }
+  }
+}
+
+TEST_CASE("places that are no numbers have the gradient 0", "[images]") {
+  const Tensor x = Tensor::from<double>({1, 2, 4, 8, 16, 32}, {1, 1, 2, 3});
+  for (const GridPadding padding :
+       {GridPadding::zeros, GridPadding::border, GridPadding::reflection}) {
+    for (const double bad : {double(NAN), double(INFINITY), -double(INFINITY)}) {
+      // Either coordinate, beside one that is a place in the image.
+      const Tensor grid = Tensor::from<double>({bad, 0.25, 0.25, bad}, {1, 1, 2, 2});
+      Tape tape;
+      tape.watch(grid);
+      const Tensor y = sum(grid_sample(x, grid, {.padding = padding}));
+      const Tensor g = tape.gradient(y, {grid})[0];
+      CHECK(g.at(0) == 0);
+      CHECK(std::isfinite(g.at(1)));
+      CHECK(std::isfinite(g.at(2)));
+      CHECK(g.at(3) == 0);
     }
   }
 }
