@@ -9,7 +9,10 @@ namespace tapegrad::run {
 namespace {
 
 constexpr std::string_view kBatch = "batch_size", kSource = "encoder_sequence_length",
-                           kTarget = "decoder_sequence_length";
+                           kTarget = "decoder_sequence_length",
+                           kSourcePast = "past_encoder_sequence_length",
+                           kTargetPast = "past_decoder_sequence_length",
+                           kTargetPresent = "total_decoder_sequence_length";
 
 class HalfGraph {
  public:
@@ -76,35 +79,26 @@ class HalfGraph {
 
   // As nn::DecoderLayer::step().
   OnnxValue decoder_layer(int index, const nn::DecoderLayer& layer, const OnnxValue& x) {
-    const auto whole = [&](std::string_view part, const OnnxValue& now, std::string_view before,
-                           std::string_view after) {
-      return with_past(g_, fmt::format("{}.{}", index, part), heads(now),
-                       {kBatch, c_.n_head, before, head_size()},
-                       {kBatch, c_.n_head, after, head_size()});
+    const auto cached = [&](std::string_view side, std::string_view part, const OnnxValue& now) {
+      const bool is_target = side == "decoder";
+      const std::string_view past = is_target ? kTargetPast : kSourcePast;
+      const std::string_view present = is_target ? kTargetPresent : kSource;
+      return with_past(g_, fmt::format("{}.{}.{}", index, side, part), heads(now),
+                       {kBatch, c_.n_head, past, head_size()},
+                       {kBatch, c_.n_head, present, head_size()});
     };
-    const auto of_target = [&](std::string_view part, const nn::Linear& linear,
-                               const OnnxValue& of) {
-      return whole(part, layers_.linear(linear, of), "past_decoder_sequence_length",
-                   "total_decoder_sequence_length");
-    };
-    const auto of_source = [&](std::string_view part, const nn::Linear& linear) {
-      return whole(part, layers_.linear_of_any(linear, fresh_), "past_encoder_sequence_length",
-                   kSource);
-    };
-    const auto stream = [&](const OnnxValue& state, const OnnxValue& normed) {
-      return layer.residual_from_norm ? normed : state;
-    };
-
+    const nn::MultiHeadAttention &own = layer.attn, &cross = layer.cross_attn;
     const OnnxValue normed = layers_.norm(layer.ln_1, x);
-    OnnxValue keys = of_target("decoder.key", layer.attn.W_key, normed);
-    OnnxValue values = of_target("decoder.value", layer.attn.W_value, normed);
-    const OnnxValue y =
-        add(stream(x, normed), attend(layer.attn, normed, keys, values, hidden_targets_));
+    const OnnxValue own_keys = cached("decoder", "key", layers_.linear(own.W_key, normed));
+    const OnnxValue own_values = cached("decoder", "value", layers_.linear(own.W_value, normed));
+    const OnnxValue y = add(layer.residual_from_norm ? normed : x,
+                            attend(own, normed, own_keys, own_values, hidden_targets_));
     const OnnxValue asking = layers_.norm(layer.ln_2, y);
-    keys = of_source("encoder.key", layer.cross_attn.W_key);
-    values = of_source("encoder.value", layer.cross_attn.W_value);
-    const OnnxValue z =
-        add(stream(y, asking), attend(layer.cross_attn, asking, keys, values, hidden_sources_));
+    const OnnxValue keys = cached("encoder", "key", layers_.linear_of_any(cross.W_key, fresh_));
+    const OnnxValue values =
+        cached("encoder", "value", layers_.linear_of_any(cross.W_value, fresh_));
+    const OnnxValue z = add(layer.residual_from_norm ? asking : y,
+                            attend(cross, asking, keys, values, hidden_sources_));
     return add(z, layers_.feed_forward(layer.mlp, layers_.norm(layer.ln_3, z)));
   }
 
