@@ -22,10 +22,10 @@ std::optional<Options> parse(const cli::Call& call) {
   Options o;
   cli::CommandLine cli(
       call.name,
-      "Writes a GPT in the format of another program. What that format cannot express is refused\n"
-      "by name, and nothing is written then. LoRA adapters are merged into the weights, or written "
-      "by\n"
-      "themselves (peft, gguf-lora).");
+      "Writes a GPT in the format of another program, or an encoder-decoder of tapegrad seq2seq "
+      "(onnx).\n"
+      "What that format cannot express is refused by name, and nothing is written then. LoRA\n"
+      "adapters are merged into the weights, or written by themselves (peft, gguf-lora).");
   cli.words(o.words, "MODEL", "the same as --model MODEL");
   std::vector<std::string> formats;
   for (const run::ExportFormat& format : run::export_formats()) {
@@ -57,6 +57,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.example("tapegrad export runs/notes-1 --dtype q8_0 --out notes.gguf", "for llama.cpp");
   cli.example("tapegrad export runs/notes-1 --format onnx --dtype f16 --out models/notes-js",
               "for transformers.js and onnxruntime");
+  cli.example("tapegrad export runs/dates-1 --format onnx --out models/dates",
+              "an encoder-decoder, for the same");
   cli.example("tapegrad export runs/notes-1 --out notes.html",
               "a page that writes texts with the model, in any browser");
   cli.example("tapegrad export runs/letters --format gguf-lora --out letters.gguf",
@@ -72,16 +74,26 @@ std::optional<Options> parse(const cli::Call& call) {
   return o;
 }
 
+run::Exported exported(const Options& o, const run::ExportFormat& format, const StoredType& type) {
+  if (run::is_translator(o.model)) {
+    check(!o.adapter, "{}: an encoder-decoder has no adapters, and --adapter does not apply",
+          o.model);
+    return run::export_translator(run::load_translator(o.model, o.checkpoint), format, o.out, type,
+                                  o.overwrite);
+  }
+  run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
+  if (format.write_adapters != nullptr) {
+    return run::export_adapters(opened, format, o.out, o.overwrite);
+  }
+  return run::export_model(run::load(std::move(opened)), format, o.out, type, o.overwrite);
+}
+
 int export_it(const Options& o) {
   const run::ExportFormat& format = run::export_format(o.format);
   const StoredType& type = o.dtype.empty() ? *format.types.front() : stored_type(o.dtype);
   run::check_export(format, o.out, type, o.overwrite);  // before the weights are read
-  run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
-  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
-  const run::Exported written =
-      format.write_adapters != nullptr
-          ? run::export_adapters(opened, format, o.out, o.overwrite)
-          : run::export_model(run::load(std::move(opened)), format, o.out, type, o.overwrite);
+  const run::Exported written = exported(o, format, type);
   fmt::print("wrote {}, {}: {}{}{}\n", format.title, type.name, o.out,
              written.files.empty() ? "" : "/: ", fmt::join(written.files, ", "));
   if (!written.other_types.empty()) fmt::print("{}\n", written.other_types);

@@ -6,7 +6,6 @@
 #include <malloc.h>
 #endif
 
-#include "tapegrad/data/pairs.h"
 #include "tapegrad/nn/lora/lora.h"
 #include "tapegrad/run/folder/config.h"
 #include "tapegrad/run/folder/internal/folder_calls.h"
@@ -244,6 +243,10 @@ void save_model(const std::filesystem::path& folder, const TextModel& model) {
     for (const std::string_view file : files) std::filesystem::remove(folder / file, ignored);
     throw;
   }
+}
+
+bool is_translator(const std::filesystem::path& folder) {
+  return has_own_config(folder) && read_config(folder / kConfigFile, {}).format == kSeq2SeqFormat;
 }
 
 Translator load_translator(const std::filesystem::path& folder, const std::string& checkpoint) {

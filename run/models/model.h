@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tapegrad/base/text/utf8.h"
+#include "tapegrad/data/pairs.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/generation/beam.h"
@@ -158,12 +159,15 @@ struct Translator {
   nn::Transformer model;
   data::Tokenizer tokenizer;  // the model has data::SpecialTokens behind its tokens
 
+  data::SpecialTokens special() const { return data::SpecialTokens(tokenizer.vocab_size()); }
   // How translations begin and end; the caller may add a beam.
   nn::TranslateOptions options() const;
   // The translations of sources, as one batch, each on one line.
   std::vector<std::string> translate(const std::vector<std::vector<data::Token>>& sources,
                                      const nn::TranslateOptions& options) const;
 };
+// True if a folder's config.json says that it is of an encoder–decoder.
+bool is_translator(const std::filesystem::path& folder);
 Translator load_translator(const std::filesystem::path& folder,
                            const std::string& checkpoint = std::string(kLast));
 

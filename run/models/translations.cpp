@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/pairs.h"
 #include "tapegrad/data/tokenize/decode_text.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/models/pair_tensors.h"
@@ -11,8 +10,7 @@
 namespace tapegrad::run {
 
 nn::TranslateOptions Translator::options() const {
-  const data::SpecialTokens special(tokenizer.vocab_size());
-  return {.start = special.start, .end = special.end};
+  return {.start = special().start, .end = special().end};
 }
 
 std::vector<std::string> Translator::translate(const std::vector<std::vector<data::Token>>& sources,

@@ -7,26 +7,13 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { createRequire } from "node:module";
+import { load } from "./safetensors.mjs";
 const require = createRequire(process.env.TAPEGRAD_NODE_MODULES ? join(process.env.TAPEGRAD_NODE_MODULES, "x") : import.meta.url);
 const ort = require("onnxruntime-node");
 const { AutoModelForCausalLM, AutoTokenizer, Tensor, env } = require("@huggingface/transformers");
 
 const folder = resolve(process.argv[2]);
 const [answers, tolerance] = [process.argv[3], Number(process.argv[4] ?? 1e-4)];
-
-// The tensors of a file of safetensors, as plain arrays of numbers.
-function load(path) {
-  const bytes = readFileSync(path);
-  const size = Number(bytes.readBigUInt64LE(0));
-  const header = JSON.parse(bytes.subarray(8, 8 + size).toString());
-  const tensors = {};
-  for (const [name, entry] of Object.entries(header)) {
-    if (name === "__metadata__") continue;
-    const data = new Uint8Array(bytes.subarray(8 + size + entry.data_offsets[0], 8 + size + entry.data_offsets[1])).buffer;
-    tensors[name] = { shape: entry.shape, data: entry.dtype === "F32" ? new Float32Array(data) : new Int32Array(data) };
-  }
-  return tensors;
-}
 
 const expected = load(`${answers}.safetensors`);
 const file = join(folder, "onnx", readdirSync(join(folder, "onnx")).find((name) => name.endsWith(".onnx")));

@@ -141,7 +141,8 @@ const std::vector<ExportFormat>& export_formats() {
   static const std::vector<ExportFormat> formats = {
       {"hf", "Hugging Face's layout", types_written(is_hf_type), hf_files(), export_hf},
       {"gguf", "GGUF", types_written(is_gguf_type), {}, export_gguf},
-      {"onnx", "ONNX, for transformers.js", types_written(is_onnx_type), onnx_files(), export_onnx},
+      {"onnx", "ONNX, for transformers.js", types_written(is_onnx_type), onnx_files(), export_onnx,
+       nullptr, export_onnx_translator},
       {"llm.c", "llm.c's format", types_written(is_llmc_type), llmc_files(), export_llmc},
       {"nanogpt", "nanoGPT's checkpoint", types_written(is_nanogpt_type), nanogpt_files(),
        export_nanogpt},
@@ -234,6 +235,21 @@ Exported export_model(const TextModel& model, const ExportFormat& format, const 
   check(format.write != nullptr, "--format {} writes adapters alone", format.name);
   check_export(format, out, type, overwrite);
   return export_by(format, out, [&](const fs::path& to) { return format.write(model, to, type); });
+}
+
+Exported export_translator(const Translator& model, const ExportFormat& format, const fs::path& out,
+                           const StoredType& type, bool overwrite) {
+  if (format.write_translator == nullptr) {
+    std::vector<std::string_view> able;
+    for (const ExportFormat& f : export_formats()) {
+      if (f.write_translator != nullptr) able.push_back(f.name);
+    }
+    fail("--format {} cannot express an encoder-decoder: choose {}", format.name,
+         fmt::join(able, ", "));
+  }
+  check_export(format, out, type, overwrite);
+  return export_by(format, out,
+                   [&](const fs::path& to) { return format.write_translator(model, to, type); });
 }
 
 Exported export_adapters(const OpenedModel& model, const ExportFormat& format, const fs::path& out,

@@ -19,7 +19,7 @@ struct Exported {
   std::string other_types = {};  // of matrices: see other_types(); may be empty
 };
 
-// A format of another program that a GPT can be written in.
+// A format of another program that a model can be written in.
 struct ExportFormat {
   std::string_view name;                 // of --format
   std::string_view title;                // "Hugging Face's layout"
@@ -32,6 +32,9 @@ struct ExportFormat {
                     const StoredType& type);
   // Of a format of LoRA adapters alone, in place of `write`.
   Exported (*write_adapters)(const OpenedModel& model, const std::filesystem::path& out) = nullptr;
+  // Of an encoder–decoder; null if the format cannot express one.
+  Exported (*write_translator)(const Translator& model, const std::filesystem::path& out,
+                               const StoredType& type) = nullptr;
 };
 
 // Why other programs cannot open a model of this config: each format, of Hugging Face's and GGUF,
@@ -59,6 +62,11 @@ void check_export(const ExportFormat& format, const std::filesystem::path& out,
 Exported export_model(const TextModel& model, const ExportFormat& format,
                       const std::filesystem::path& out, const StoredType& type,
                       bool overwrite = false);
+
+// The same for an encoder–decoder. Error, naming those that can, if the format has none.
+Exported export_translator(const Translator& model, const ExportFormat& format,
+                           const std::filesystem::path& out, const StoredType& type,
+                           bool overwrite = false);
 
 // The same for the adapters of a model, by a format that writes these. Error if it has none.
 Exported export_adapters(const OpenedModel& model, const ExportFormat& format,

@@ -183,6 +183,32 @@ TEST_CASE("a model that a format cannot express leaves nothing behind", "[export
   }
 }
 
+TEST_CASE("an encoder-decoder is exported to ONNX, and to nothing else", "[export]") {
+  const TempFolder folder;
+  const TinyPairRun pairs(1);
+  const fs::path out = folder / "out";
+  const Args onnx = {"--format", "onnx"};
+  const Result r = export_to(pairs.run, out, onnx);
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("onnx/encoder_model.onnx, onnx/decoder_model_merged.onnx") &&
+                        ContainsSubstring("await pipeline(\"text2text-generation\", \"out\")") &&
+                        ContainsSubstring("{max_new_tokens: 8}"));
+  const auto refused = [&](const Args& more, const std::string& message) {
+    check_error_of("export", export_to(pairs.run, out, more), 1, message);
+  };
+  refused(onnx, "has a file onnx/encoder_model.onnx already");
+  refused(onnx + Args{"--overwrite", "--adapter", "x"}, "an encoder-decoder has no adapters");
+  refused(onnx + Args{"--overwrite", "--checkpoint", "7"}, "keeps no checkpoint of step 7");
+  refused(onnx + Args{"--dtype", "bf16"}, "--format onnx cannot store bf16: choose f32, f16, q8_0");
+  refused({"--format", "hf", "--overwrite"}, "of another --format");
+  check_error_of("export", export_to(pairs.run, folder / "y", {"--format", "gguf"}), 1,
+                 "--format gguf cannot express an encoder-decoder: choose onnx");
+  check_error_of("export", export_to(pairs.run, pairs.run, onnx), 1, "is the folder of a run");
+  // What was written is no model that is opened here.
+  check_error_of("export", export_to(out, folder / "z", onnx), 1, "bart");
+  CHECK(folder.entries() == 1);
+}
+
 TEST_CASE("export says what is wrong with its arguments", "[export]") {
   const auto usage = [](const Args& args, const std::string& message) {
     check_error_of("export", run_program("export", args), 2, message);

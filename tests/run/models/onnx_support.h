@@ -290,9 +290,11 @@ class OnnxFile {
     if (op == "Shape") {
       return onnx_wholes({x.shape.begin() + at["start"].i(), x.shape.end()});
     }
-    if (op == "Squeeze") {
-      std::erase(x.shape, 1);
-      return x;
+    if (op == "Slice") {  // to the end
+      const std::size_t axis = x.place(in.at(3).wholes().at(0));
+      const std::int64_t size = x.shape[axis], begin = in.at(1).wholes().at(0);
+      check(in.at(2).data.at(0) >= static_cast<double>(size), "[Slice] an end inside");
+      return onnx_part(x, axis, std::min(begin, size), size);
     }
     if (op == "Unsqueeze") {
       for (const std::int64_t axis : in.at(1).wholes()) {

@@ -1,16 +1,14 @@
 // Graphs of ONNX: their form, read back by protobuf, and their numbers, by a runtime of the tests.
 // tests/clients has onnxruntime.
 
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/onnx/internal/decoder_graph.h"
 #include "tapegrad/tests/catch.h"
-#include "tapegrad/tests/run/models/onnx_support.h"
+#include "tapegrad/tests/run/models/onnx_calls.h"
 #include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
@@ -49,13 +47,6 @@ OnnxFile exported(const TempFolder& folder, const run::TextModel& model,
   return OnnxFile(folder / "out/onnx" / file);
 }
 
-using Rows = std::vector<std::vector<std::int64_t>>;
-OnnxArray array_of(const Rows& rows) {
-  OnnxArray a{{std::ssize(rows), std::ssize(rows[0])}, {}};
-  for (const auto& row : rows) a.data.insert(a.data.end(), row.begin(), row.end());
-  return a;
-}
-
 // The values of a call; `past` has those of the call before it, or nothing.
 OnnxFile::Values call(const OnnxFile& file, const Rows& ids, const Rows& mask, const Rows& places,
                       const OnnxFile::Values& past = {}) {
@@ -77,32 +68,8 @@ OnnxFile::Values call(const OnnxFile& file, const Rows& ids, const Rows& mask, c
 
 const Rows kIds = {{1, 5, 11, 0, 3, 7}, {2, 2, 9, 4, 10, 6}};
 
-// The largest there is; infinite if a logit is not a number.
-double difference(const OnnxArray& logits, const Tensor& ours) {
-  double most = 0;
-  for (std::int64_t i = 0; i < ours.numel(); ++i) {
-    const double d = std::abs(logits.data[static_cast<std::size_t>(i)] - ours.at(i));
-    most = std::max(most, std::isnan(d) ? std::numeric_limits<double>::infinity() : d);
-  }
-  return most;
-}
-
-void check_close(const OnnxArray& logits, const Tensor& ours) {
-  REQUIRE(std::ssize(logits.data) == ours.numel());
-  CHECK(difference(logits, ours) < 2e-5);
-}
-
 Tensor ours_of(const run::TextModel& model, const Rows& ids) {
-  std::vector<std::int32_t> flat;
-  for (const auto& row : ids) flat.insert(flat.end(), row.begin(), row.end());
-  return model.gpt.head(
-      model.gpt.hidden(Tensor::from(flat, {std::ssize(ids), std::ssize(ids[0])})));
-}
-
-Rows cut(const Rows& rows, std::ptrdiff_t begin, std::ptrdiff_t end) {
-  Rows part;
-  for (const auto& row : rows) part.emplace_back(row.begin() + begin, row.begin() + end);
-  return part;
+  return model.gpt.head(model.gpt.hidden(ids_of(ids)));
 }
 
 // The graph computes what the model does, at once, with a past, and behind padding.
@@ -185,14 +152,13 @@ TEST_CASE("a graph of ONNX is called as transformers.js calls it, and sorted", "
   const OnnxFile file = exported(folder, model_of(llama([](auto& c) { c.n_kv_head = 1; })));
   const auto& graph = file.model.graph();
   CHECK(file.model.opset_import(0).version() == 17);
-  std::vector<std::string> inputs, outputs;
-  for (const auto& input : graph.input()) inputs.push_back(input.name());
-  for (const auto& output : graph.output()) outputs.push_back(output.name());
-  CHECK(inputs == std::vector<std::string>{"input_ids", "attention_mask", "position_ids",
-                                           "past_key_values.0.key", "past_key_values.0.value",
-                                           "past_key_values.1.key", "past_key_values.1.value"});
-  CHECK(outputs == std::vector<std::string>{"logits", "present.0.key", "present.0.value",
-                                            "present.1.key", "present.1.value"});
+  CHECK(value_names(graph.input()) ==
+        std::vector<std::string>{"input_ids", "attention_mask", "position_ids",
+                                 "past_key_values.0.key", "past_key_values.0.value",
+                                 "past_key_values.1.key", "past_key_values.1.value"});
+  CHECK(value_names(graph.output()) == std::vector<std::string>{"logits", "present.0.key",
+                                                             "present.0.value", "present.1.key",
+                                                             "present.1.value"});
   const auto& past = graph.input(3).type().tensor_type();
   CHECK(past.elem_type() == 1);
   CHECK(past.shape().dim(0).dim_param() == "batch_size");
@@ -200,14 +166,7 @@ TEST_CASE("a graph of ONNX is called as transformers.js calls it, and sorted", "
   CHECK(past.shape().dim(2).dim_param() == "past_sequence_length");
   CHECK(past.shape().dim(3).dim_value() == 4);
 
-  std::set<std::string> known(inputs.begin(), inputs.end());
-  for (const auto& t : graph.initializer()) CHECK(known.insert(t.name()).second);
-  for (const auto& node : graph.node()) {
-    for (const std::string& input : node.input()) CHECK(known.count(input) == 1);
-    for (const std::string& output : node.output()) CHECK(known.insert(output).second);
-    CHECK(node.domain().empty());
-  }
-  for (const std::string& output : outputs) CHECK(known.count(output) == 1);
+  check_sorted(graph);
 }
 
 TEST_CASE("a tied table stands once in a graph of ONNX, and tokens that are none are ruled out",

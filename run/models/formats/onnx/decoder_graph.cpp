@@ -58,7 +58,6 @@ class DecoderGraph {
   OnnxValue attend(int index, const OnnxValue& x);
   OnnxValue heads_of(const OnnxValue& x, std::int64_t heads, const nn::Norm& norm);
   OnnxValue turned(int index, const OnnxValue& x);
-  OnnxValue with_past(int index, const std::string& part, const OnnxValue& now);
   OnnxValue hidden(std::int64_t window);
   OnnxAngles angles(int index);
   void head(const OnnxValue& state);
@@ -108,8 +107,11 @@ OnnxValue DecoderGraph::attend(int index, const OnnxValue& x) {
           : split(g_, layers_.linear(a.c_attn, x), {H * D, K * D, K * D});
   const OnnxValue q = turned(index, heads_of(qkv[0], H, a.q_norm));
   const OnnxValue k = turned(index, heads_of(qkv[1], K, a.k_norm));
-  const OnnxValue keys = with_past(index, "key", k);
-  const OnnxValue values = with_past(index, "value", heads_of(qkv[2], K, {}));
+  const auto with_cache = [&](std::string_view part, const OnnxValue& now) {
+    return with_past(g_, fmt::format("{}.{}", index, part), now, {kB, K, kPast, D}, {kB, K, kS, D});
+  };
+  const OnnxValue keys = with_cache("key", k);
+  const OnnxValue values = with_cache("value", heads_of(qkv[2], K, {}));
   const OnnxValue y =
       attention(g_, q, keys, values, hidden(a.config.scores.window), {H, K, D}, a.config.scores);
   return layers_.linear(a.c_proj, reshape(g_, permute(g_, y, {0, 2, 1, 3}), {0, 0, H * D}));
@@ -128,33 +130,13 @@ OnnxValue DecoderGraph::turned(int index, const OnnxValue& x) {
   return c_.turns(index) ? rope(g_, x, c_.channels_per_head(), angles(index)) : x;
 }
 
-// The keys or values of a block, those that the caller has kept first: the caller keeps them all.
-OnnxValue DecoderGraph::with_past(int index, const std::string& part, const OnnxValue& now) {
-  const std::int64_t K = c_.kv_heads(), D = c_.channels_per_head();
-  const std::string name = fmt::format("present.{}.{}", index, part);
-  const OnnxValue past =
-      g_.input(fmt::format("past_key_values.{}.{}", index, part), OnnxType::f32, {kB, K, kPast, D});
-  g_.output(name, OnnxType::f32, {kB, K, kS, D});
-  return g_("Concat", {past, now}, {{"axis", std::int64_t{2}}}, name);
-}
-
-// (B, 1, T, S): 0 where a query sees a key, and elsewhere a number that leaves nothing of a score.
-// It is finite: a query of padding may see no key at all, and must not make a NaN, which would
-// reach others by its own key.
+// (B, 1, T, S).
 OnnxValue DecoderGraph::hidden(std::int64_t window) {
-  const auto size = [&](const OnnxValue& of) {
-    return g_("Squeeze", {g_("Shape", {of}, {{"start", std::int64_t{1}}})});
-  };
-  const OnnxValue zero = g_.whole(0), one = g_.whole(1), total = size(mask_);
-  const OnnxValue past = g_("Sub", {total, size(ids_)});
-  const OnnxValue keys = g_("Range", {zero, total, one});
-  const OnnxValue queries = g_("Unsqueeze", {g_("Range", {past, total, one}), g_.wholes({1})});
-  const OnnxValue distance = g_("Sub", {queries, keys});
-  OnnxValue seen = g_("GreaterOrEqual", {distance, zero});
+  const OnnxValue total = size_of(g_, mask_, 1);
+  const OnnxValue distance = distances(g_, g_("Sub", {total, size_of(g_, ids_, 1)}), total);
+  OnnxValue seen = g_("GreaterOrEqual", {distance, g_.whole(0)});
   if (window != 0) seen = both(seen, g_("Less", {distance, g_.whole(window)}));
-  const OnnxValue text = cast(g_, mask_, OnnxType::boolean);
-  seen = both(seen, g_("Unsqueeze", {text, g_.wholes({1, 2})}));
-  return g_("Where", {seen, g_.real(0), g_.real(-1e30)});
+  return hidden_unless(g_, both(seen, seen_by_mask(g_, mask_)));
 }
 
 OnnxAngles DecoderGraph::angles(int index) {

@@ -10,6 +10,10 @@ namespace tapegrad::run {
 Exported export_onnx(const TextModel& model, const std::filesystem::path& folder,
                      const StoredType& type);
 
+// The same of an encoder–decoder: a graph for each half, named and called as Optimum's.
+Exported export_onnx_translator(const Translator& model, const std::filesystem::path& folder,
+                                const StoredType& type);
+
 std::vector<std::string_view> onnx_files();
 // True if there is a graph with matrices of it.
 bool is_onnx_type(const StoredType& type);

@@ -82,12 +82,20 @@ OnnxValue OnnxLayers::byte_product(const OnnxValue& x, const Tensor& w, const On
   return g_("Mul", {cast(g_, sums, OnnxType::f32), g_("Mul", {bytes[1], scales(w)})});
 }
 
+OnnxValue OnnxLayers::with_bias(const nn::Linear& layer, const OnnxValue& y) {
+  return layer.bias.defined() ? g_("Add", {y, parameter(layer.bias)}) : y;
+}
+
 // A matrix stands there as (in, out), which ONNX's product takes without more ado.
 OnnxValue OnnxLayers::linear(const nn::Linear& layer, const OnnxValue& x) {
-  const OnnxValue stored = matrix(layer.weight, true);
-  const OnnxValue y =
-      in_bytes_ ? byte_product(x, layer.weight, stored) : g_("MatMul", {x, widened(stored)});
-  return layer.bias.defined() ? g_("Add", {y, parameter(layer.bias)}) : y;
+  if (!in_bytes_) return linear_of_any(layer, x);
+  return with_bias(layer, byte_product(x, layer.weight, matrix(layer.weight, true)));
+}
+
+OnnxValue OnnxLayers::linear_of_any(const nn::Linear& layer, const OnnxValue& x) {
+  OnnxValue w = widened(matrix(layer.weight, true));
+  if (in_bytes_) w = g_("Mul", {g_("Sub", {w, g_.real(kOnnxZeroByte)}), scales(layer.weight)});
+  return with_bias(layer, g_("MatMul", {x, w}));
 }
 
 // Gemm takes the table as the embedding has it: there is no second one in the file, and in f32 none
@@ -117,6 +125,11 @@ OnnxValue OnnxLayers::norm(const nn::Norm& norm, const OnnxValue& x) {
   }
   return layer_norm(g_, x, parameter(w), norm.bias.defined() ? parameter(norm.bias) : "",
                     {.eps = how.eps, .unbiased = how.kind == nn::NormKind::unbiased}, w.dim(0));
+}
+
+OnnxValue OnnxLayers::norm(const nn::LayerNorm& norm, const OnnxValue& x) {
+  return layer_norm(g_, x, parameter(norm.weight), parameter(norm.bias), norm.options,
+                    norm.weight.dim(0));
 }
 
 OnnxValue OnnxLayers::feed_forward(const nn::FeedForward& layer, const OnnxValue& x) {

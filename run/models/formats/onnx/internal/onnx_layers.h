@@ -24,10 +24,14 @@ class OnnxLayers {
   // Rows of a table (V, C): ids (…) → (…, C).
   OnnxValue embedding(const Tensor& table, const OnnxValue& ids);
   OnnxValue linear(const nn::Linear& layer, const OnnxValue& x);
+  // The same for an x that may have no rows, of which nothing can be rounded to bytes by its range:
+  // a matrix in 8 bits is widened first.
+  OnnxValue linear_of_any(const nn::Linear& layer, const OnnxValue& x);
   // A linear layer on the table of an embedding: x (B, T, C) for ids (B, T) → (B, T, V).
   OnnxValue tied_head(const Tensor& table, const OnnxValue& x, const OnnxValue& ids);
   // x itself for a norm that is absent.
   OnnxValue norm(const nn::Norm& norm, const OnnxValue& x);
+  OnnxValue norm(const nn::LayerNorm& norm, const OnnxValue& x);
   OnnxValue feed_forward(const nn::FeedForward& layer, const OnnxValue& x);
   // A parameter of the model as it is, in f32.
   OnnxValue parameter(const Tensor& t);
@@ -41,6 +45,7 @@ class OnnxLayers {
   OnnxValue scales(const Tensor& w);
   OnnxValue widened(const OnnxValue& stored);
   OnnxValue byte_product(const OnnxValue& x, const Tensor& w, const OnnxValue& stored);
+  OnnxValue with_bias(const nn::Linear& layer, const OnnxValue& y);
 
   OnnxGraph& g_;
   std::map<const void*, std::string> names_;

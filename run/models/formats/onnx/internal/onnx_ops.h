@@ -18,6 +18,11 @@ std::vector<OnnxValue> split(OnnxGraph& g, const OnnxValue& x,
 
 OnnxValue cast(OnnxGraph& g, const OnnxValue& x, OnnxType to);
 OnnxValue rows_of(OnnxGraph& g, const OnnxValue& table, const OnnxValue& ids);  // of a tensor
+OnnxValue size_of(OnnxGraph& g, const OnnxValue& x, std::int64_t axis);  // without dimensions
+// `now` (B, H, T, D) behind an input past_key_values.PART (B, H, P, D): an output present.PART (B,
+// H, P + T, D). The caller keeps it.
+OnnxValue with_past(OnnxGraph& g, const std::string& part, const OnnxValue& now,
+                    const std::vector<OnnxSize>& past, const std::vector<OnnxSize>& present);
 
 // x·by; x itself for 1.
 OnnxValue scaled(OnnxGraph& g, const OnnxValue& x, double by);
@@ -40,6 +45,13 @@ struct OnnxAngles {
   std::int64_t turned;  // R
 };
 OnnxValue rope(OnnxGraph& g, const OnnxValue& x, std::int64_t head_size, const OnnxAngles& angles);
+
+// What attention adds to scores. Masks are boolean, true where a query may see a key.
+OnnxValue hidden_unless(OnnxGraph& g, const OnnxValue& seen);
+// attention_mask (B, S) of i64 → (B, 1, 1, S): 0 hides a key from all queries.
+OnnxValue seen_by_mask(OnnxGraph& g, const OnnxValue& mask);
+// How far each query is behind each key (T, S), where the queries are the last T of S = past + T.
+OnnxValue distances(OnnxGraph& g, const OnnxValue& past, const OnnxValue& total);
 
 // q (B, H, T, D), k and v (B, K, S, D), `hidden` (B, 1, T, S), which is added to the scores → (B,
 // H, T, D).
