@@ -117,6 +117,10 @@ TEST_CASE("files without averages, or with them where there are none, are refuse
   file.tensors.erase("training_weights.b");
   CHECK_THROWS_WITH(averaged.sync->load(*memory_source(file.tensors, "file", file.metadata)),
                     ContainsSubstring("file") && ContainsSubstring("training_weights.b"));
+  file = load_safetensors(path);
+  file.tensors["training_weights.c"] = file.tensors["training_weights.b"];
+  CHECK_THROWS_WITH(averaged.sync->load(*memory_source(file.tensors, "file", file.metadata)),
+                    ContainsSubstring("file: it has 'training_weights.c', but no parameter"));
 }
 
 TEST_CASE("an average that is no number is named", "[averaged_sync]") {
