@@ -117,6 +117,7 @@ class SOAPRule : public Optimizer {
     return kept;
   }
   ShardGranularity cut(const Shape&) const override { return ShardGranularity::whole; }
+  std::int64_t period() const override { return options_.precondition_frequency; }
   bool decays_cautiously() const override { return true; }
   bool suits(const std::string& name, const Shape& shape) const override {
     return is_hidden_matrix(name, shape);

@@ -216,6 +216,8 @@ TEST_CASE("SOAP is for hidden matrices, and leaves others to AdamW", "[soap]") {
   CHECK(groups.of(2).optimizer->name() == "soap");
   CHECK_THROWS_WITH(SOAP({{"b", Tensor::zeros({4})}}),
                     ContainsSubstring("SOAP is for matrices, and 'b' is (4)"));
+  CHECK(optim::longest_period(groups) == 10);  // steps between new eigenvectors
+  CHECK(optim::longest_period(optim::make_groups(model, optim::GroupRules())) == 1);
   const NamedTensors w{{"w", Tensor::zeros({2, 2})}};
   CHECK_THROWS_WITH(SOAP(w, {.precondition_frequency = 0}),
                     ContainsSubstring("[SOAPOptions] precondition_frequency"));
