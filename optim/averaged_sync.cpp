@@ -14,12 +14,17 @@ namespace {
 
 const std::string kWeights = "training_weights.";
 
-// A file without the parameters' own values. It must live as long as this.
+// A file without the parameters' own values. The file must live as long as this. Error if it has
+// values of other parameters.
 class WithoutWeights : public TensorSource {
  public:
   WithoutWeights(const TensorSource& file, const NamedTensors& parameters)
       : file_(file), entries_(file.entries()) {
     for (const auto& [name, t] : parameters) entries_.erase(kWeights + name);
+    for (const auto& [name, entry] : entries_) {
+      check(!name.starts_with(kWeights),
+            "{}: it has '{}', but no parameter that is trained has this name", file.name(), name);
+    }
   }
   const std::string& name() const override { return file_.name(); }
   const Entries& entries() const override { return entries_; }

@@ -70,16 +70,14 @@ void leave_earlier(const Rows& rows, std::int64_t begin, std::int64_t end, Tenso
                     .beta = 1});
 }
 
-// Makes the rows [begin, end) orthonormal among each other.
+// Makes the rows [begin, end) orthonormal among each other, as far as one pass does.
 void orthonormalise_among(const Rows& rows, std::int64_t begin, std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) {
     const Row row = rows[i];
-    for (int pass = 0; pass < 2; ++pass) {
-      for (std::int64_t j = begin; j < i; ++j) {
-        const Row before = rows[j];
-        const double share = dot(row, before);
-        for (std::size_t k = 0; k < row.size(); ++k) row[k] -= share * before[k];
-      }
+    for (std::int64_t j = begin; j < i; ++j) {
+      const Row before = rows[j];
+      const double share = dot(row, before);
+      for (std::size_t k = 0; k < row.size(); ++k) row[k] -= share * before[k];
     }
     const double length = std::sqrt(dot(row, row));
     for (double& x : row) x /= length;

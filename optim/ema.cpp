@@ -61,7 +61,10 @@ void EMA::swap() {
     Tensor weight = parameters_[k].second, average = averages_[k].second;
     dispatch(weight.dtype(), [&](auto zero) {
       auto* w = weight.mutable_data<decltype(zero)>();
-      std::swap_ranges(w, w + weight.numel(), average.mutable_data<decltype(zero)>());
+      auto* a = average.mutable_data<decltype(zero)>();
+      parallel_for(weight.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+        std::swap_ranges(w + begin, w + end, a + begin);
+      });
     });
   }
 }

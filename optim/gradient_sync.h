@@ -71,7 +71,7 @@ class GradientSync {
   // the others send it their shares). The file does not depend on the number of processes, but with
   // local steps: then it has the state of each.
   virtual void save(const std::string& path, Metadata metadata,
-                    const NamedTensors& beside = {}) const = 0;
+                    const NamedTensors& beside) const = 0;
   // Errors as OptimizerState::load_state; the file is of local steps that were made otherwise.
   virtual void load(const TensorSource& file) = 0;
   // The name of a tensor of the state that has a value that is not finite; empty if there is none.

@@ -58,6 +58,8 @@ class Optimizer {
   virtual ShardGranularity cut(const Shape& shape) const = 0;
   // True if it is made for such a parameter. Others are the run's, or AdamW's.
   virtual bool suits(const std::string& /*name*/, const Shape&) const { return true; }
+  // Steps after which an update does the same work again. A mean time is that of whole periods.
+  virtual std::int64_t period() const { return 1; }
   // True if it knows UpdateFactors::cautious_decay.
   virtual bool decays_cautiously() const { return false; }
 

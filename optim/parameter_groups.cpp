@@ -204,6 +204,13 @@ double bytes_kept(const NamedTensors& parameters, const ParameterGroups& groups)
   return bytes;
 }
 
+std::int64_t longest_period(const ParameterGroups& groups) {
+  std::int64_t longest = 1;
+  for (const ParameterGroup& group : groups.groups)
+    longest = std::max(longest, group.optimizer->period());
+  return longest;
+}
+
 std::vector<std::int64_t> units_of(const NamedTensors& parameters, const ParameterGroups& groups) {
   std::vector<std::int64_t> units;
   for (std::size_t p = 0; p < parameters.size(); ++p) {

@@ -64,6 +64,8 @@ ParameterGroups make_groups(const NamedTensors& parameters,
 
 // Bytes that the optimisers keep for all parameters.
 double bytes_kept(const NamedTensors& parameters, const ParameterGroups& groups);
+// The longest period of the optimisers: see Optimizer::period.
+std::int64_t longest_period(const ParameterGroups& groups);
 // Multiples of so many elements are where each parameter may be cut (see shares.h).
 std::vector<std::int64_t> units_of(const NamedTensors& parameters, const ParameterGroups& groups);
 

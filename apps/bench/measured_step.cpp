@@ -1,6 +1,7 @@
 #include "tapegrad/apps/bench/measured_step.h"
 
 #include <algorithm>
+#include <span>
 
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/stopwatch.h"
@@ -10,7 +11,7 @@ namespace tapegrad::bench {
 namespace {
 
 constexpr double kEnoughSeconds = 2;
-constexpr int kLeastSteps = 3, kMostSteps = 20;
+constexpr std::int64_t kLeastSteps = 3, kMostSteps = 20;
 
 // As many sequences as there is time for in two steps, by what a step of one takes.
 std::int64_t rows_within(double seconds, const Trial::Phases& one, std::int64_t all) {
@@ -27,6 +28,12 @@ Trial::Phases scaled(Trial::Phases p, double factor) {
   return p;
 }
 
+double mean_update(std::span<const Trial::Phases> steps) {
+  double seconds = 0;
+  for (const Trial::Phases& step : steps) seconds += step.update;
+  return seconds / static_cast<double>(steps.size());
+}
+
 }  // namespace
 
 std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int64_t T,
@@ -40,18 +47,20 @@ std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int
   one = trial.step();  // with the memory that the first one got
   const std::int64_t rows = rows_within(seconds_left(), one, B);
   trial.set_batch(rows, T);
+  const std::int64_t period = std::min(optim::longest_period(trial.groups()), kMostSteps);
   auto steps = run::measured_steps(
       [&] { return trial.step(); },
       [&](int count, double seconds, const Trial::Phases& last) {
         const bool enough = seconds >= kEnoughSeconds || count >= kMostSteps;
-        return (count >= kLeastSteps && enough) || seconds_left() < last.total();
+        return (count >= std::max(kLeastSteps, period) && enough) || seconds_left() < last.total();
       });
   if (!steps) return std::nullopt;
+  const double update = mean_update(run::whole_periods(*steps, period));
   std::sort(steps->begin(), steps->end(),
             [](const auto& a, const auto& b) { return a.parts() < b.parts(); });
-  return MeasuredStep{
-      scaled((*steps)[steps->size() / 2], static_cast<double>(B) / static_cast<double>(rows)),
-      rows};
+  Trial::Phases median = (*steps)[steps->size() / 2];
+  if (period > 1) median.update = update;
+  return MeasuredStep{scaled(median, static_cast<double>(B) / static_cast<double>(rows)), rows};
 }
 
 PredictedStep predicted_step(double flops, const Product& product, Precision precision,

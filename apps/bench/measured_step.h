@@ -19,8 +19,10 @@ struct MeasuredStep {
 };
 
 // Measures steps of B sequences for about two seconds, or of fewer where these take too long. Two
-// steps before them, which get memory from the system, do not count if there is time. Nothing if a
-// signal interrupts it. `seconds_left` of kMostMeasuring.
+// steps before them, which get memory from the system, do not count if there is time. The result
+// is the median step. Where updates have a period (Optimizer::period), their time is the mean of
+// whole periods, as far as there is time for one, and it has at most 20 steps. Nothing if a signal
+// interrupts it. `seconds_left` of kMostMeasuring.
 std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int64_t T,
                                           const std::function<double()>& seconds_left);
 

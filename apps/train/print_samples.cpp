@@ -89,13 +89,17 @@ void Program::print_sample(run::Report& report) const {
 
 void Program::after_step(run::Report& report, bool made) const {
   print_sample(report);
-  if (made && !interrupted()) print_continuation(report);
+  if (shows_continuation(made) && !interrupted()) print_continuation(report);
 }
 
-// After each epoch: the text that the model makes of the prompt, on one line.
+// After each epoch.
+bool Program::shows_continuation(bool made) const {
+  return made && continues_prompt() &&
+         batches_.ended_epoch(plan_.optimizer.gradient_accumulation_steps);
+}
+
+// The text that the model makes of the prompt, on one line.
 void Program::print_continuation(run::Report& report) const {
-  const std::int64_t parts = plan_.optimizer.gradient_accumulation_steps;
-  if (!continues_prompt() || !batches_.ended_epoch(parts)) return;
   std::string text =
       plan_.epochs.sample_prompt +
       continuation({prompt_}, {.max_new_tokens = kContinuationTokens, .greedy = true}).text();

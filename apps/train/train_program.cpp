@@ -97,9 +97,8 @@ run::Task Program::task() {
             run::save_settings(folder, settings_, data_.tokenizer);
             run::keep_text(folder, data_.tokenizer, plan_.text.source(), text_);
           },
-      .after_step = prints_between_steps()
-                        ? [this](run::Report& report, bool made) { after_step(report, made); }
-                        : std::function<void(run::Report&, bool)>(),
+      .after_step = [this](run::Report& report, bool made) { after_step(report, made); },
+      .after_step_due = [this](const run::Report& r, bool made) { return prints_text(r, made); },
       .finish = [this](run::Report& report) { finish(report); },
       .side_costs = [this] { return side_costs(); },
       .about = about(),

@@ -24,6 +24,9 @@ class Program {
 
  private:
   void after_step(run::Report& report, bool made) const;
+  bool prints_text(const run::Report& report, bool made) const {  // in after_step()
+    return shows_sample(report) || shows_continuation(made);
+  }
   void finish(run::Report& report) const;
   void save_adapters(run::Report& report) const;
   run::TextStream continuation(std::vector<nn::Tokens> prompts, nn::GenerateOptions options) const;
@@ -31,12 +34,9 @@ class Program {
   void print_answers(run::Report& report, bool recorded) const;
   bool shows_sample(const run::Report& report) const;
   void print_sample(run::Report& report) const;
+  bool shows_continuation(bool made) const;
   void print_continuation(run::Report& report) const;
   bool continues_prompt() const { return !plan_.epochs.sample_prompt.empty(); }
-  // Without samples, no step waits until the averages of --ema are in the model's place.
-  bool prints_between_steps() const {
-    return plan_.epochs.sample_interval.has_value() || continues_prompt();
-  }
   run::SideCosts side_costs() const;
   run::RunHeader about() const;
   run::HeaderLine about_text() const;

@@ -6,6 +6,7 @@
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/base/internal/number_rules.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/optim/internal/eigenvectors.h"
 #include "tapegrad/optim/optimizers/muon.h"
@@ -116,6 +117,7 @@ class SOAPRule : public Optimizer {
     return kept;
   }
   ShardGranularity cut(const Shape&) const override { return ShardGranularity::whole; }
+  std::int64_t period() const override { return options_.precondition_frequency; }
   bool decays_cautiously() const override { return true; }
   bool suits(const std::string& name, const Shape& shape) const override {
     return is_hidden_matrix(name, shape);
@@ -142,9 +144,9 @@ class SOAPRule : public Optimizer {
   template <class T>
   void update_of(UpdatedPart& part, const UpdateFactors& f) const {
     const Kept kept = kept_of(part);
-    Turned<T> turned(kept, part.gradient.shape(), part.gradient.dtype());
     const bool first = f.step == 1 || !has_basis<T>(kept);
-    if (!first) move<T>(part, kept, turned, f);
+    // A dry run makes a first step alone, and counts the memory of later ones, too.
+    if (!first || in_dry_run()) move<T>(part, kept, f);
     add_outer_products<T>(part.gradient, kept, f.grad_factor);
     if (first) {
       for (const Side& side : {kept.left, kept.right}) begin_basis<T>(side);
@@ -179,12 +181,13 @@ class SOAPRule : public Optimizer {
 
   // Moves the parameter.
   template <class T>
-  void move(UpdatedPart& part, const Kept& kept, Turned<T>& turned, const UpdateFactors& f) const {
+  void move(UpdatedPart& part, const Kept& kept, const UpdateFactors& f) const {
     const T factor = static_cast<T>(f.grad_factor), beta2 = static_cast<T>(options_.beta2);
     const T one_minus_beta1 = static_cast<T>(1 - options_.beta1),
             one_minus_beta2 = static_cast<T>(1 - options_.beta2);
     const T eps = static_cast<T>(options_.eps);
     const std::int64_t n = part.gradient.numel();
+    Turned<T> turned(kept, part.gradient.shape(), part.gradient.dtype());
     const T* g = part.gradient.data<T>();
     T *m = kept.m.mutable_data<T>(), *v = kept.v.mutable_data<T>();
     turned.turn(part.gradient, factor);

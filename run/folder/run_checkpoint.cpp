@@ -127,7 +127,7 @@ void write_files(const fs::path& writing, const TrainState& state) {
                    state.sync.agreed(state.params.checkpoint_tensors()), metadata);
   const std::string loader = state.batches.state(), dropout = state.dropout.state();
   metadata[kRandomState] = fingerprint(loader + dropout);
-  state.sync.save((writing / kOptimizerFile).string(), metadata);
+  state.sync.save((writing / kOptimizerFile).string(), metadata, {});
   Json trainer = {{"format", kTrainerFormat},
                   {"version", kTrainerVersion},
                   {"iteration", p.iteration},
@@ -180,7 +180,7 @@ void save_checkpoint(const fs::path& folder, const TrainState& state) {
 
 void contribute_checkpoint(const TrainState& state) {
   check_finite_state(state);
-  state.sync.save({}, {});
+  state.sync.save({}, {}, {});
 }
 
 void finish_checkpoint(const fs::path& folder) {

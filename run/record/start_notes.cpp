@@ -1,6 +1,6 @@
 #include "tapegrad/run/record/internal/start_notes.h"
 
-#include <algorithm>
+#include <cmath>
 
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/run/options/keep_rule.h"
@@ -40,14 +40,17 @@ void add_evaluations(std::vector<std::string>& notes, const OptimizerOptions& o,
   }
 }
 
-// e⁻⁵ is less than 1 %.
+// The first step's weights begin the averages, and each later step leaves DECAY of their share.
 void add_averages(std::vector<std::string>& notes, const OptimizerOptions& o) {
-  constexpr std::int64_t forgotten = 5, least = 100;
-  if (!o.ema || o.max_iters < least || forgotten * o.averaged_steps() <= o.max_iters) return;
+  constexpr double much = 0.05;
+  constexpr std::int64_t least = 100;
+  if (!o.ema || o.max_iters < least) return;
+  const double share = std::pow(*o.ema, static_cast<double>(o.max_iters - 1));
+  if (share <= much) return;
   notes.push_back(
-      fmt::format("averages of about {} (--ema {:g}) keep much of the first weights in a run of "
-                  "{}. --ema {:.6g} averages a tenth of the run",
-                  counted(o.averaged_steps(), "step"), *o.ema, grouped(o.max_iters),
+      fmt::format("averages of about {} (--ema {:g}) end with {:.0f} % of the first step's weights "
+                  "in a run of {}. --ema {:.6g} averages a tenth of the run",
+                  counted(o.averaged_steps(), "step"), *o.ema, 100 * share, grouped(o.max_iters),
                   1 - 10 / static_cast<double>(o.max_iters)));
 }
 

@@ -6,6 +6,18 @@
 #include "tapegrad/optim/clip.h"
 
 namespace tapegrad::run {
+namespace {
+
+std::string fingerprint_of(const NamedTensors& tensors) {
+  Fingerprint all;
+  for (const auto& [name, tensor] : tensors) {
+    const std::vector<double> sums = optim::square_sums(tensor);
+    all.add({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double)});
+  }
+  return all.str();
+}
+
+}  // namespace
 
 void check_model(const Task& task, const RunFolder& folder) {
   const std::filesystem::path path = folder.path() / kConfigFile;
@@ -26,12 +38,11 @@ void check_same_start(const Task& task, const Config& config, const Progress& pr
     for (const auto& [name, value] : section.values) text += name + " " + value_text(value) + "\n";
     texts["section '" + section.name + "' of the options"] = fingerprint(text);
   }
-  Fingerprint weights;
-  for (const auto& [name, tensor] : sync.agreed(task.params.tensors())) {
-    const std::vector<double> sums = optim::square_sums(tensor);
-    weights.add({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double)});
+  texts["weights"] = fingerprint_of(sync.agreed(task.params.tensors()));
+  // With averages, a checkpoint has two values of each. Local steps give each process its own.
+  if (sync.steps_since_agreed() == 0) {
+    texts["weights that are trained"] = fingerprint_of(task.params.tensors());
   }
-  texts["weights"] = weights.str();
   texts["checkpoint"] = fmt::format("of step {}", progress.iteration);
   texts["state of the batches"] = fingerprint(task.batches.state());
   texts["library for products"] = progress.multiplier;

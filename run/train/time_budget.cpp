@@ -15,6 +15,8 @@ namespace {
 constexpr int kLeastSteps = 3, kSteps = 20;
 // kSteps are measured, or more if they are short: steps that take these shares of the budget.
 constexpr double kLeastShare = 0.025, kMostShare = 0.05;
+// A whole period of updates is measured (SOAP) if it takes less than this share.
+constexpr double kPeriodShare = 0.1;
 // Checkpoints are counted with what a disk of this rate takes. Training has more to do.
 constexpr double kDiskBytesPerSecond = 200e6;
 
@@ -56,20 +58,26 @@ T agreed(T value, Processes* processes) {
   return value;
 }
 
-// Steps with a learning rate of 0, so that the weights keep away from what they could diverge to.
-// Nothing if a signal interrupts it.
+// Steps with a learning rate of 0, so that the weights keep away from what they could diverge to:
+// of whole periods, if there is one. Nothing if a signal interrupts it.
 std::optional<std::vector<StepTimes>> measure_steps(const Task& task,
                                                     const OptimizerOptions& options, double budget,
                                                     Processes* processes) {
   const auto sync = make_sync(task, options, processes);
   Updater updater(task, options, *sync, processes);
   Progress unused;
-  return measured_steps([&] { return agreed(updater.step(0, unused).times, processes); },
-                        [&](int count, double seconds, const StepTimes&) {
-                          return count >= kLeastSteps &&
-                                 (seconds >= kMostShare * budget ||
-                                  (count >= kSteps && seconds >= kLeastShare * budget));
-                        });
+  const std::int64_t period = optim::longest_period(sync->groups());
+  const auto steps =
+      measured_steps([&] { return agreed(updater.step(0, unused).times, processes); },
+                     [&](int count, double seconds, const StepTimes&) {
+                       const bool whole = count >= period || seconds >= kPeriodShare * budget;
+                       return count >= kLeastSteps && whole &&
+                              (seconds >= kMostShare * budget ||
+                               (count >= kSteps && seconds >= kLeastShare * budget));
+                     });
+  if (!steps) return std::nullopt;
+  const auto counted = whole_periods(*steps, period);
+  return std::vector(counted.begin(), counted.end());
 }
 
 // Seconds of a run of so many steps. It always ends with an evaluation and a checkpoint.

@@ -168,10 +168,7 @@ class Trainer {
         }
       }
       if (ends || saver_.due()) saver_.save();
-      if (at_.iteration > 0 && speaks() && task_.after_step) {
-        const KeptModel kept(*sync_);
-        task_.after_step(report_, /*made=*/at_.iteration > begin_);
-      }
+      if (at_.iteration > 0 && speaks()) after_step(/*made=*/at_.iteration > begin_);
       if (ends || interrupted()) break;
       const Report::Step made = batches_.step([this] { return step(); });
       report_.step(made);
@@ -193,6 +190,13 @@ class Trainer {
     }
     report_.next_steps();
     return interrupted() ? Ending::stopped : ending;
+  }
+
+  void after_step(bool made) {
+    if (!task_.after_step) return;
+    if (task_.after_step_due && !task_.after_step_due(report_, made)) return;
+    const KeptModel kept(*sync_);
+    task_.after_step(report_, made);
   }
 
   // An error says which step it is of.

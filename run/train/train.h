@@ -52,6 +52,9 @@ struct Task {
   // checkpoint, which is not `made` here: metrics.jsonl then has only what came before that step.
   // With averages (ema), the parameters have them meanwhile, as in evaluations and in finish.
   std::function<void(Report&, bool made)> after_step = {};
+  // False where after_step would do nothing: it is not called then, and no step waits until the
+  // averages are in the parameters' place. Without this function, it is called each time.
+  std::function<bool(const Report&, bool made)> after_step_due = {};
   // At the end of a run that no signal has stopped: a last evaluation, samples.
   std::function<void(Report&)> finish = {};
   // Measures a small part of each. It may draw from the generators. Without it, one evaluation is

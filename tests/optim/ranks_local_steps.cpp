@@ -215,7 +215,7 @@ void compare_resumed(Group& group, int stop) {
   group.steps(straight, *sync, 0, stop);
   const std::string path = (std::filesystem::temp_directory_path() / "tapegrad-local-").string() +
                            group.processes.all_gather(std::to_string(::getpid())).front();
-  sync->save(path, {});
+  sync->save(path, {}, {});
   const NamedTensors model = sync->agreed(straight);
   group.processes.all_gather("");  // the file is there
   for (std::size_t p = 0; p < model.size(); ++p) {

@@ -144,7 +144,7 @@ bool equal(const std::string& what, const Groups& groups, Processes& processes) 
     same = !differ(alone, shared, name) && same;
     sync->save(all, {}, {});
     if (processes.rank() == 0) {
-      own->save(one, {});
+      own->save(one, {}, {});
       same = !differ(sorted(one), sorted(all), name + ", file") && same;
     }
     processes.all_gather("");  // the file is there

@@ -84,7 +84,7 @@ TEST_CASE("averages and weights go on from a checkpoint as if nothing had happen
   first.train(1, 4);
   const bool swapped = GENERATE(false, true);
   if (swapped) first.sync->swap_agreed();  // the file is the same
-  first.sync->save(path, {{"more", "words"}});
+  first.sync->save(path, {{"more", "words"}}, {});
   second.begin_with(first.agreed());
   second.sync->load(*open_safetensors(path));
   CHECK(second.sync->steps() == 3);
@@ -106,10 +106,10 @@ TEST_CASE("files without averages, or with them where there are none, are refuse
   Trained averaged, plain(0);
   averaged.train(1, 3);
   plain.train(1, 3);
-  plain.sync->save(path, {});
+  plain.sync->save(path, {}, {});
   CHECK_THROWS_WITH(averaged.sync->load(*open_safetensors(path)),
                     ContainsSubstring("no averages were saved here"));
-  averaged.sync->save(path, {});
+  averaged.sync->save(path, {}, {});
   CHECK_THROWS_WITH(
       plain.sync->load(*open_safetensors(path)),
       ContainsSubstring("it has training_weights, which the optimiser does not keep"));
@@ -117,6 +117,10 @@ TEST_CASE("files without averages, or with them where there are none, are refuse
   file.tensors.erase("training_weights.b");
   CHECK_THROWS_WITH(averaged.sync->load(*memory_source(file.tensors, "file", file.metadata)),
                     ContainsSubstring("file") && ContainsSubstring("training_weights.b"));
+  file = load_safetensors(path);
+  file.tensors["training_weights.c"] = file.tensors["training_weights.b"];
+  CHECK_THROWS_WITH(averaged.sync->load(*memory_source(file.tensors, "file", file.metadata)),
+                    ContainsSubstring("file: it has 'training_weights.c', but no parameter"));
 }
 
 TEST_CASE("an average that is no number is named", "[averaged_sync]") {

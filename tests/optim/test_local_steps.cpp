@@ -132,7 +132,7 @@ TEST_CASE("local steps go on from a file as if nothing had happened", "[local_st
   const LocalSteps local{.steps = 3};
   Locally straight(local);
   straight.train(1, stop + 1);
-  straight.sync->save(path, {{"more", "words"}});
+  straight.sync->save(path, {{"more", "words"}}, {});
   CHECK(load_safetensors(path).metadata.at("more") == "words");
   for (const char* name : {"local_weights.p", "local_buffers.count"}) {
     CHECK(load_safetensors(path).tensors.contains(name) == (stop == 5));
@@ -177,7 +177,7 @@ TEST_CASE("files of other local steps are refused by what differs", "[local_step
   const std::string path = (folder / "optimizer.safetensors").string();
   Locally three({.steps = 3});
   three.train(1, 5);
-  three.sync->save(path, {});
+  three.sync->save(path, {}, {});
   const SafeTensors file = load_safetensors(path);
   const auto with = [&](const std::string& key, const std::string& value) {
     Metadata metadata = file.metadata;
@@ -198,7 +198,7 @@ TEST_CASE("files of other local steps are refused by what differs", "[local_step
   const auto plain = optim::make_gradient_sync(three.tensors.named(), rules_of("adamw"));
   CHECK_THROWS_WITH(plain->load(*open_safetensors(path)),
                     ContainsSubstring("which the optimiser does not keep with these options"));
-  plain->save(path, {});
+  plain->save(path, {}, {});
   CHECK_THROWS_WITH(three.sync->load(*open_safetensors(path)),
                     ContainsSubstring("has made no local steps so far"));
   CHECK_THROWS_WITH(Locally({.steps = 0}), ContainsSubstring("must be 1 or more"));

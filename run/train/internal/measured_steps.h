@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "tapegrad/base/interrupt.h"
@@ -28,6 +30,13 @@ auto measured_steps(const Make& make, const Enough& enough)
   } while (!enough(std::max(made - uncounted, 0), seconds, steps.back()));
   steps.erase(steps.begin(), steps.begin() + std::min(uncounted, made - 1));
   return steps;
+}
+
+// The last of the steps that make whole periods; all steps if there are fewer than one has.
+template <class Step>
+std::span<const Step> whole_periods(const std::vector<Step>& steps, std::int64_t period) {
+  const std::size_t n = steps.size(), left = n % static_cast<std::size_t>(period);
+  return std::span(steps).last(left == n ? n : n - left);
 }
 
 }  // namespace tapegrad::run

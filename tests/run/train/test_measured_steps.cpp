@@ -37,6 +37,19 @@ TEST_CASE("the steps that count are those behind the first two", "[measured_step
   CHECK(counts == std::vector<int>{0, 0, 1, 2});
 }
 
+TEST_CASE("the last steps of whole periods are those whose mean counts", "[measured_steps]") {
+  const std::vector<int> steps{1, 2, 3, 4, 5, 6, 7};
+  const auto counted = [&](std::int64_t period) {
+    const auto last = run::whole_periods(steps, period);
+    return std::vector<int>(last.begin(), last.end());
+  };
+  CHECK(counted(1) == steps);
+  CHECK(counted(3) == std::vector<int>{2, 3, 4, 5, 6, 7});
+  CHECK(counted(5) == std::vector<int>{3, 4, 5, 6, 7});
+  CHECK(counted(7) == steps);
+  CHECK(counted(8) == steps);
+}
+
 TEST_CASE("without a third step the last one counts", "[measured_steps]") {
   CHECK(counted(3) == std::vector<double>{2});
   CHECK(counted(1) == std::vector<double>{1});

@@ -6,6 +6,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/nn/decoder_config.h"
 #include "tapegrad/nn/layers.h"
+#include "tapegrad/run/record/report.h"
 #include "tapegrad/run/train/train.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
@@ -29,6 +30,7 @@ struct Numbers {
 struct Outcome {
   bool done;
   std::vector<float> weights;
+  std::vector<std::int64_t> spoken;  // the steps after which the task was asked for a text
 };
 
 struct Lesson {
@@ -42,6 +44,7 @@ struct Lesson {
   bool check_finite = false;
   std::string optimizer = "adamw";
   std::optional<nn::DecoderConfig> decoder = {};  // its options, in place of the factor
+  std::optional<std::int64_t> speaks_every = {};  // steps
 
   Outcome run() const {
     run::RunFolder run_folder = run::RunFolder::open(
@@ -55,7 +58,8 @@ struct Lesson {
     run::Section section{"model", {{"factor", factor}}, {"late"}};
     if (decoder) section = run::section_of("model", *decoder);
     if (late) section.values.emplace_back("late", *late);
-    const run::Task task = {
+    std::vector<std::int64_t> spoken;
+    run::Task task = {
         .params = params,
         .batches = numbers,
         .objective = run::objective_of(
@@ -66,7 +70,13 @@ struct Lesson {
               return run::Losses{.train = value, .val = value};
             }),
         .config = {.format = "lesson", .sections = {section}},
+        .after_step = [&](run::Report& report, bool) { spoken.push_back(report.iteration()); },
     };
+    if (speaks_every) {
+      task.after_step_due = [&](const run::Report& report, bool) {
+        return report.iteration() % *speaks_every == 0;
+      };
+    }
     optim::GroupRules rules = run::OptimizerOptions::default_rules();
     rules.optimizer = optim::optimizer_named(optimizer);
     rules.settings.set("momentum", 0.5);
@@ -80,7 +90,7 @@ struct Lesson {
                                                 .check_finite = check_finite},
                                   .evaluation = {.eval_interval = 5, .log_interval = 10}});
     const auto w = line.weight.values<float>(), b = line.bias.values<float>();
-    return {done, {w[0], b[0]}};
+    return {done, {w[0], b[0]}, spoken};
   }
 };
 
@@ -103,6 +113,14 @@ TEST_CASE("the loop trains a model of the caller's own and keeps it", "[train]")
     CHECK(std::filesystem::exists(folder / "run" / name));
   }
   CHECK(lines_in(folder / "run/metrics.jsonl") == 41 + 20);  // evaluations and iter lines
+}
+
+TEST_CASE("a task is asked for a text after each step, or where it is due", "[train]") {
+  const TempFolder folder;
+  Lesson lesson{.folder = folder / "each", .max_iters = 3};
+  CHECK(lesson.run().spoken == std::vector<std::int64_t>{1, 2, 3});
+  lesson.folder = folder / "some", lesson.max_iters = 9, lesson.speaks_every = 4;
+  CHECK(lesson.run().spoken == std::vector<std::int64_t>{4, 8});
 }
 
 TEST_CASE("a run that stopped ends with the bits of one that did not", "[train]") {
