@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -14,15 +15,17 @@ namespace fs = std::filesystem;
 
 const fs::path kCluster = fs::path(tapegrad::places::kSources) / "examples/cluster";
 
-// A node of Slurm, whose programs write down how they were called. The training keeps a checkpoint
-// if `keeps`, and ends with that code.
+// A node of Slurm, whose programs write down how they were called.
 struct Node {
   TempFolder folder;
   fs::path run = folder / "run";
 
-  Result submit(int code, bool keeps, const Args& options) const {
+  // The training keeps a checkpoint of that step, if there is one, and ends with that code.
+  Result submit(int code, std::optional<int> step, const Args& options) const {
     fs::create_directories(run);
-    const std::string keep = keeps ? "touch '" + (run / "trainer.json").string() + "'; " : "";
+    if (step) folder.put("kept.json", "{\n  \"iteration\": " + std::to_string(*step) + ",\n");
+    const std::string keep =
+        step ? "cp '" + (folder / "kept.json").string() + "' '" + trainer() + "'; " : "";
     add("srun", "echo srun \"$@\" >>'" + calls() + "'; shift 3; \"$@\"");
     add("train", keep + "exit " + std::to_string(code));
     add("scontrol", "echo scontrol \"$@\" >>'" + calls() + "'");
@@ -33,6 +36,7 @@ struct Node {
         .wait();
   }
   std::string called() const { return TempFolder::get(folder / "calls"); }
+  std::string trainer() const { return (run / "trainer.json").string(); }
 
  private:
   std::string calls() const { return (folder / "calls").string(); }
@@ -59,27 +63,60 @@ std::string launcher_text() {
 
 TEST_CASE("a job of Slurm starts a run, and goes on with one that has a checkpoint", "[cluster]") {
   const Node node;
-  CHECK(node.submit(0, true, {"--corpus", "two words"}).code == 0);
+  CHECK(node.submit(0, 4, {"--corpus", "two words"}).code == 0);
   const std::string srun = "srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=5 " +
                            (node.folder / "train").string() + " train --out-dir " +
                            node.run.string();
-  CHECK(node.called() == srun + " --corpus two words\n");
-  CHECK(node.submit(0, true, {"--corpus", "two words"}).code == 0);
-  CHECK(node.called() == srun + " --corpus two words\n" + srun + " --init-from resume\n");
+  const std::string begun = srun + " --corpus two words\n",
+                    resumed = srun + " --init-from resume\n";
+  CHECK(node.called() == begun);
+  CHECK(node.submit(0, 8, {"--corpus", "two words"}).code == 0);
+  CHECK(node.called() == begun + resumed);
+  // A checkpoint whose files have not moved to their places.
+  fs::create_directory(node.run / "checkpoint.ready");
+  fs::rename(node.trainer(), node.run / "checkpoint.ready/trainer.json");
+  CHECK(node.submit(0, std::nullopt, {"--corpus", "two words"}).code == 0);
+  CHECK(node.called() == begun + resumed + resumed);
 }
 
-TEST_CASE("a job of Slurm that was ended is queued again if it has come to a checkpoint",
+TEST_CASE("a job of Slurm begins a run anew that was lost before its first checkpoint",
           "[cluster]") {
+  const Node lost, model;
+  for (const Node* node : {&lost, &model}) node->folder.put("run/config.json", "{}\n");
+  CHECK(lost.submit(0, std::nullopt, {"--seed", "2"}).code == 0);
+  CHECK_THAT(lost.called(), ContainsSubstring(" --seed 2 --overwrite\n"));
+  // Weights are not replaced: they may be all that somebody keeps.
+  model.folder.put("run/model.safetensors", "weights");
+  CHECK(model.submit(0, std::nullopt, {"--seed", "2"}).code == 0);
+  CHECK_THAT(model.called(), ContainsSubstring(" --seed 2\n"));
+}
+
+TEST_CASE("a job of Slurm that was ended is queued again if its checkpoint has moved on",
+          "[cluster]") {
+  const auto queued = [](const Node& node) {
+    const std::string calls = node.called();
+    int times = 0;
+    for (auto at = calls.find("scontrol requeue 77"); at != std::string::npos;
+         at = calls.find("scontrol", at + 1)) {
+      ++times;
+    }
+    return times;
+  };
   const Node lost;
-  const Result r = lost.submit(130, true, {});
-  CHECK(r.code == 130);
-  CHECK_THAT(lost.called(), ContainsSubstring("scontrol requeue 77"));
+  CHECK(lost.submit(130, 4, {}).code == 130);
+  CHECK(queued(lost) == 1);
+  // Nor does a checkpoint count that was there before, or that is of the same step.
+  CHECK(lost.submit(1, std::nullopt, {}).code == 1);
+  CHECK(lost.submit(1, 4, {}).code == 1);
+  CHECK(queued(lost) == 1);
+  CHECK(lost.submit(137, 10, {}).code == 137);
+  CHECK(queued(lost) == 2);
+  CHECK(lost.submit(0, 12, {}).code == 0);
+  CHECK(queued(lost) == 2);
   const Node wrong;
-  CHECK(wrong.submit(1, false, {}).code == 1);
-  CHECK_THAT(wrong.called(), !ContainsSubstring("scontrol"));
-  // Nor does a checkpoint count that was there before.
-  CHECK(lost.submit(1, false, {}).code == 1);
-  CHECK(lost.called().rfind("scontrol") == lost.called().find("scontrol"));
+  CHECK(wrong.submit(1, std::nullopt, {}).code == 1);
+  CHECK(wrong.submit(1, 0, {}).code == 1);
+  CHECK(queued(wrong) == 0);
   const Result usage = Program("/usr/bin/env", {"bash", kCluster / "slurm.sh"}).wait();
   CHECK(usage.code == 2);
   CHECK_THAT(usage.err, ContainsSubstring("sbatch --nodes 4"));
@@ -103,6 +140,8 @@ TEST_CASE("the launcher of the MPI operator's job trains, and resumes what it fi
     check_ended_well(r);
     return r.out;
   };
+  // What a run leaves that was lost before its first checkpoint.
+  folder.put("run/config.json", "{}\n");
   CHECK_THAT(launch(options), ContainsSubstring("each of 2 processes sent"));
   CHECK_THAT(launch("--corpus not-there"), ContainsSubstring("resumed at step 4"));
 }
