@@ -29,7 +29,7 @@ TEST_CASE("two processes send as many bytes as --plan says", "[plan][processes]"
   if (!have_processes()) return;
   const TempFolder folder;
   const auto corpus = folder.put("text.txt", tiny_text());
-  const Args wide = {"--n-embd",    "384", "--block-size",    "8",  "--batch-size", "1",
+  const Args wide = {"--n-embd",    "512", "--block-size",    "8",  "--batch-size", "1",
                      "--max-iters", "4",   "--eval-interval", "100"};
   int number = 0;
   for (const Args& way :
