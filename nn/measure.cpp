@@ -23,7 +23,9 @@ StepMemory measure(const DryRun& dry, const Params& params, const std::function<
     memory.weights += static_cast<double>(matrix->bytes());
   }
   memory.gradients = bytes_of(params.parameters());
-  memory.optimizer = kept ? kept(params.parameters()) : 0;
+  const KeptBytes bytes = kept ? kept(params.parameters()) : KeptBytes();
+  memory.optimizer = bytes.all;
+  memory.most_uncut = bytes.most_uncut;
   const auto before = static_cast<double>(dry.live());
   Tape tape;
   const Tensor made = loss();

@@ -27,13 +27,17 @@ struct StepMemory {
   double weights = 0;  // and buffers
   double gradients = 0;
   double optimizer = 0;    // its tensors for all parameters
+  double most_uncut = 0;   // of these, the most for one parameter that one process updates alone
   double averages = 0;     // of the weights that are trained, if a run keeps them (--ema)
   double activations = 0;  // with the scratch memory of the forward pass, at its peak
   double total = 0;
 };
 
-// Bytes that an optimiser keeps for these parameters, from the first step to the last.
-using BytesKept = std::function<double(const NamedTensors& parameters)>;
+// Bytes that an optimiser keeps, from the first step to the last: see StepMemory.
+struct KeptBytes {
+  double all = 0, most_uncut = 0;
+};
+using BytesKept = std::function<KeptBytes(const NamedTensors& parameters)>;
 // Makes an optimiser and one step of it, by the gradients that the parameters have.
 using Update = std::function<void(const NamedTensors& parameters)>;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/text/words.h"
@@ -21,7 +22,15 @@ double physical_memory() {
 
 nn::BytesKept kept_by(const optim::GroupRules& rules) {
   return [rules](const NamedTensors& parameters) {
-    return optim::bytes_kept(parameters, optim::make_groups(parameters, rules));
+    const optim::ParameterGroups groups = optim::make_groups(parameters, rules);
+    const std::vector<std::int64_t> units = optim::units_of(parameters, groups);
+    nn::KeptBytes kept{.all = optim::bytes_kept(parameters, groups)};
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      if (units[p] < parameters[p].second.numel()) continue;
+      const optim::ParameterGroups own{{groups.of(p)}, {0}, groups.main};
+      kept.most_uncut = std::max(kept.most_uncut, optim::bytes_kept({parameters[p]}, own));
+    }
+    return kept;
   };
 }
 
@@ -41,14 +50,15 @@ std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double to
   const nn::Params shapes = nn::shapes_of<Model>(config);
   const auto weights = sizeof(float) * static_cast<double>(shapes.count());
   // Without patterns: they may name adapters.
-  const double kept =
+  const nn::KeptBytes kept =
       kept_by({.optimizer = rules.optimizer, .settings = rules.settings})(shapes.parameters());
   const double activations = sizeof(float) * tokens * static_cast<double>(config.n_embd);
   const MemoryEstimate bound{.weights = weights,
                              .gradients = weights,
-                             .optimizer = kept,
+                             .optimizer = kept.all,
+                             .most_uncut = kept.most_uncut,
                              .activations = activations,
-                             .total = weights + kept + std::max(weights, activations)};
+                             .total = weights + kept.all + std::max(weights, activations)};
   if (bound.total < 4 * physical_memory()) return std::nullopt;
   return bound;
 }
@@ -164,7 +174,7 @@ MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks, bool lo
   if (ranks == 1) return e;
   // The buckets that are filled, sent and received at once.
   constexpr double buckets = bucket * (1 + 2 * static_cast<double>(optim::kBucketsUnderWay));
-  e.optimizer /= ranks;
+  e.optimizer = std::max(estimate.optimizer / ranks, estimate.most_uncut);
   e.total += e.optimizer - estimate.optimizer + e.gradients / ranks +
              std::min(buckets, 2 * estimate.gradients);
   return e;

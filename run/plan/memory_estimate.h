@@ -46,7 +46,8 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
 std::string describe(const MemoryEstimate& estimate);
 
 // The memory of each of so many processes: the optimiser's tensors of its share alone, and buckets
-// on their way (optim/internal/shares.h). With local steps: all of the optimiser's tensors, the
+// on their way (optim/internal/shares.h). A share is an equal one, or the most that is kept for one
+// parameter that cannot be cut. With local steps: all of the optimiser's tensors, the
 // weights of the last meeting and the outer momentum of its share, which count as the optimiser's.
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks, bool local_steps = false);
 

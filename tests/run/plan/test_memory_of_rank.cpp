@@ -39,6 +39,27 @@ TEST_CASE("ranks share the optimiser's tensors, unless they make local steps", "
   CHECK(memory_of_rank(kAlone, 1, true).optimizer == 4 * kWeights);
 }
 
+TEST_CASE("a rank keeps all that is kept for one parameter that cannot be cut", "[memory]") {
+  const nn::DecoderConfig config{
+      .vocab_size = 11, .block_size = 8, .n_layer = 1, .n_head = 2, .n_embd = 128};
+  const auto estimate = [&](const char* optimizer) {
+    run::MemoryOptions options;
+    options.step.optimizer.optimizer = optim::optimizer_named(optimizer);
+    return run::estimate_memory(config, 1, options);
+  };
+  // SOAP keeps two tensors of a matrix's shape, and two for each side (optim/optimizers/soap.h).
+  const MemoryEstimate soap = estimate("soap");
+  constexpr double mlp = 4.0 * 2 * (512 * 128 + 512 * 512 + 128 * 128);
+  CHECK(soap.most_uncut == mlp);
+  const MemoryEstimate half = memory_of_rank(soap, 2), rank = memory_of_rank(soap, 64);
+  CHECK(half.optimizer == soap.optimizer / 2);
+  CHECK(rank.optimizer == mlp);
+  CHECK(half.total - rank.total == half.optimizer - mlp + soap.gradients / 2 - soap.gradients / 64);
+  // AdamW's moments may be cut, but for parameters that are small.
+  const MemoryEstimate adamw = estimate("adamw");
+  CHECK(memory_of_rank(adamw, 4).optimizer == adamw.optimizer / 4);
+}
+
 TEST_CASE("for another machine, memory is found whatever this one has", "[memory]") {
   const nn::DecoderConfig huge{
       .vocab_size = 11, .block_size = 8, .n_layer = 3, .n_head = 64, .n_embd = 65536};
