@@ -107,15 +107,15 @@ void print_split(const Forecasts& all) {
              best.forecast.step * 1e3);
 }
 
-// The cells of a way for a number of ranks, which have at least two blanks between them.
-std::string cells(const Forecasts& all, const run::Group& group) {
+// The cells of a way for a number of ranks, which have at least two blanks between them. `one` has
+// the tokens per second that count once.
+std::string cells(const Forecasts& all, const run::Group& group, double one) {
   const run::SharingWay way = all.way(group);
   const run::StepForecast& f = way.forecast;
   const double sent = group.local_steps ? f.sent_at_meeting : f.sent;
   const double rate = all.tokens_per_second(way);
   return fmt::format("  {:>8}  {:>10}  {:>8}  {:>8}", group.ranks > 1 ? size_text(sent) : "0",
-                     grouped(std::llround(rate)),
-                     fmt::format("{:.4g}", rate / all.tokens_per_second(all.alone())),
+                     grouped(std::llround(rate)), fmt::format("{:.4g}", rate / one),
                      size_text(all.memory(group).total));
 }
 
@@ -138,9 +138,10 @@ void print_scaling(const Forecasts& all) {
   const std::string columns =
       fmt::format("  {:>8}  {:>10}  {:>8}  {:>8}", "sent", "tokens/s", "times", "memory");
   fmt::print("           {:>5}{}{}\n", "", columns, local > 0 ? columns : "");
+  const double one = all.tokens_per_second(all.way(with(1, true)));
   for (const int ranks : run::numbers_of_ranks(all.group.ranks)) {
-    fmt::print("           {:>5}{}{}\n", ranks, cells(all, with(ranks, true)),
-               local > 0 ? cells(all, with(ranks, false)) : "");
+    fmt::print("           {:>5}{}{}\n", ranks, cells(all, with(ranks, true), one),
+               local > 0 ? cells(all, with(ranks, false), one) : "");
   }
 }
 

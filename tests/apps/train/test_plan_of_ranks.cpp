@@ -70,6 +70,9 @@ TEST_CASE("--plan compares ways to share a step, and numbers of ranks", "[plan]"
       ranks.push_back(std::stoi(row[1]));
   }
   CHECK(ranks == std::vector<int>{1, 2, 4, 8});
+  // Each rank of eight has one batch of eight, and so has the first row's.
+  const Result shared = train(eight + Args{"--gradient-accumulation-steps", "8"});
+  CHECK(printed(shared, "\n +1  +0 +[0-9,]+ +([0-9.]+) ") == 1);
   // On a line that is slow, or to far away, fewer meetings are faster.
   CHECK_THAT(train(eight + Args{"--bandwidth", "10Mbit"}).out,
              ContainsSubstring("fastest:   --local-steps 50 --comm-dtype int8, "));
