@@ -38,16 +38,17 @@ double mean_update(std::span<const Trial::Phases> steps) {
 
 std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int64_t T,
                                           const std::function<double()>& seconds_left) {
+  const std::int64_t longest = optim::longest_period(trial.groups());
   trial.set_batch(1, T);
   Trial::Phases one = trial.step();
   if (interrupted()) return std::nullopt;
   if (seconds_left() < 2 * one.total()) {
-    return MeasuredStep{scaled(one, static_cast<double>(B)), 1};
+    return MeasuredStep{scaled(one, static_cast<double>(B)), 1, longest == 1};
   }
   one = trial.step();  // with the memory that the first one got
   const std::int64_t rows = rows_within(seconds_left(), one, B);
   trial.set_batch(rows, T);
-  const std::int64_t period = std::min(optim::longest_period(trial.groups()), kMostSteps);
+  const std::int64_t period = std::min(longest, kMostSteps);
   auto steps = run::measured_steps(
       [&] { return trial.step(); },
       [&](int count, double seconds, const Trial::Phases& last) {
@@ -60,7 +61,8 @@ std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int
             [](const auto& a, const auto& b) { return a.parts() < b.parts(); });
   Trial::Phases median = (*steps)[steps->size() / 2];
   if (period > 1) median.update = update;
-  return MeasuredStep{scaled(median, static_cast<double>(B) / static_cast<double>(rows)), rows};
+  return MeasuredStep{scaled(median, static_cast<double>(B) / static_cast<double>(rows)), rows,
+                      static_cast<std::int64_t>(steps->size()) >= longest};
 }
 
 PredictedStep predicted_step(double flops, const Product& product, Precision precision,

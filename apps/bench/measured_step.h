@@ -16,6 +16,7 @@ inline constexpr double kMostMeasuring = 20;
 struct MeasuredStep {
   Trial::Phases phases;
   std::int64_t rows;  // sequences that were measured; of less than all, the times are scaled
+  bool whole_period;  // false: the update may lack what is done once in a period
 };
 
 // Measures steps of B sequences for about two seconds, or of fewer where these take too long. Two

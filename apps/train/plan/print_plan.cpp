@@ -1,9 +1,14 @@
 #include "tapegrad/apps/train/plan/print_plan.h"
 
+#include <fmt/ranges.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -70,6 +75,39 @@ void print_groups(const Plan& o) {
   }
 }
 
+// The optimiser of that name, if it updates a parameter; null if not.
+std::shared_ptr<const optim::Optimizer> updater_of(const Plan& o, std::string_view name) {
+  const auto all = optim::make_groups(shapes_of_parameters(o), o.optimizer.rules);
+  for (const optim::ParameterGroup& group : all.groups) {
+    if (group.optimizer->name() == name) return group.optimizer;
+  }
+  return nullptr;
+}
+
+// True if a model that is not trained runs, too.
+bool has_second_model(const Plan& o) {
+  const DryRun dry;
+  const nn::Params params = nn::Params::shapes_only();
+  const nn::Decoder trained =
+      nn::make_decoder(params, o.model, o.tuning.build_options(o.extras.recomputes()));
+  return objective_of(o)->make_second(trained).has_value();
+}
+
+// What a step costs that assumed_step() does not know: see there.
+void print_unknown_costs(const Plan& o) {
+  std::vector<std::string> costs;
+  for (const char* name : {"muon", "soap"}) {
+    if (const auto updater = updater_of(o, name))
+      costs.push_back(fmt::format("the products of {}'s updates", updater->title()));
+  }
+  if (o.optimizer.ema) costs.emplace_back("the averages of --ema");
+  if (has_second_model(o))
+    costs.emplace_back("the forward pass of the reference model or the teacher");
+  if (o.tuning.adapters().rank > 0 || !o.tuning.frozen().empty())
+    costs.emplace_back("what frozen weights save in backward");
+  if (!costs.empty()) fmt::print("uncounted: {}\n", fmt::join(costs, "; "));
+}
+
 // How long the run takes, if a step takes so long.
 void print_run(const Plan& o, double step) {
   if (o.call.max_minutes) {
@@ -120,6 +158,7 @@ int print_assumed(const Plan& o, const nn::Summary& model, const run::MemoryEsti
   fmt::print("predicted: {:.1f} ms per step, {:.0f} tokens/s, by --gflops {:.4g} and {}\n",
              step * 1e3, tokens_of_batch(o) * static_cast<double>(batches) / step, *o.extras.gflops,
              counted(parts.threads, "thread"));
+  print_unknown_costs(o);
   print_run(o, step);
   if (o.extras.ranks > 1) print_forecast(o, parts, estimate);
   return 0;
@@ -204,6 +243,10 @@ int print_plan(const Plan& o) {
           : fmt::format("by {} of the {} sequences of a batch", measured->rows, a.batch_size);
   fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {}\n", step * 1e3, tokens / step,
              amount);
+  if (!measured->whole_period) {
+    fmt::print(
+        "uncounted: SOAP's eigenvectors: there is no time for --precondition-frequency steps\n");
+  }
   print_run(o, step);
   if (o.extras.ranks > 1) print_forecast(o, parts, estimate);
   return 0;

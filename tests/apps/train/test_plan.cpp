@@ -81,3 +81,12 @@ TEST_CASE("of a step that there is no time for, --plan measures a sequence", "[p
   CHECK(measured_rows(0) == 1);
   CHECK(measured_rows(3600) == 4);
 }
+
+TEST_CASE("--plan measures whole periods of an optimiser's steps if there is time", "[plan]") {
+  const TempFolder folder;
+  const Args soap = tiny_run(folder.put("text.txt", tiny_text()), folder / "run", 6) +
+                    Args{"--plan", "--optimizer", "soap"};
+  CHECK_THAT(run_program("train-gpt", soap).out, !ContainsSubstring("uncounted:"));
+  CHECK_THAT(run_program("train-gpt", soap + Args{"--precondition-frequency", "1000"}).out,
+             ContainsSubstring("uncounted: SOAP's eigenvectors"));
+}

@@ -3,6 +3,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/tests/apps/on_processes.h"
@@ -79,6 +80,20 @@ TEST_CASE("--plan compares ways to share a step, and numbers of ranks", "[plan]"
   CHECK_THAT(train(eight + Args{"--bandwidth", "1000Gbit", "--batch-size", "4096"}).out,
              ContainsSubstring("fastest:   each step in f32: no other way is"));
   CHECK_THAT(train(eight + Args{"--skip-outliers", "3"}).out, !ContainsSubstring("--local-steps"));
+}
+
+TEST_CASE("--plan says what it does not count for a machine that it does not measure", "[plan]") {
+  CHECK_THAT(train(kAssumed).out, !ContainsSubstring("uncounted:"));
+  const std::vector<std::pair<Args, std::string>> all = {
+      {{"--optimizer", "soap"}, "the products of SOAP's updates"},
+      {{"--optimizer", "muon"}, "the products of Muon's updates"},
+      {{"--ema", "0.99"}, "the averages of --ema"},
+      {{"--freeze", "wte*"}, "what frozen weights save in backward"},
+      {{"--ema", "0.99", "--freeze", "wte*"},
+       "the averages of --ema; what frozen weights save in backward"}};
+  for (const auto& [args, cost] : all) {
+    CHECK_THAT(train(kAssumed + args).out, ContainsSubstring("uncounted: " + cost + "\n"));
+  }
 }
 
 TEST_CASE("--plan refuses ranks and local steps that no run has", "[plan]") {
