@@ -18,7 +18,6 @@ Family granitemoe_family() {
       {"layers.#.mlp.experts.gate_up_proj.weight", "layers.#.block_sparse_moe.input_linear.weight"},
       {"layers.#.mlp.experts.down_proj.weight", "layers.#.block_sparse_moe.output_linear.weight"}};
   f.gguf.architecture = "granitemoe";
-  f.gguf.obstacle = nullptr;
   std::erase_if(f.gguf.keys, [](const FamilyKey& key) {
     return key.option == "joined_gate" || key.option == "mlp_bias";
   });

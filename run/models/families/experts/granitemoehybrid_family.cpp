@@ -24,19 +24,10 @@ void add_shared_names(std::vector<HfTensorName>& names) {
   names.push_back({"layers.#.mlp.shared_expert.down_proj.weight", out, has_experts});
 }
 
-// llama.cpp has rotary positions in all blocks with attention where this is true, and else none.
-Value turns(const Value& positions) { return positions == Value(std::string("rotary")); }
-Value positions_of(const Value& turns) {
-  check(std::holds_alternative<bool>(turns), "it must be true or false");
-  return std::string(turns == Value(true) ? "rotary" : "none");
-}
-
 std::string gguf_obstacle(const nn::DecoderConfig& c) {
   const nn::MambaSizes sizes = c.mamba_sizes();
   if (!c.has_some('M')) return "mixer_pattern A: llama.cpp wants a Mamba-2 in some block";
-  if (!c.rotary() && c.positions != nn::Positions::none) {
-    return "other positions than rotary or none";
-  }
+  if (std::string any = granite_gguf_obstacle(c); !any.empty()) return any;
   if (sizes.groups != 1) {
     return fmt::format("mamba_groups {}: llama.cpp norms the channels of each group by themselves",
                        sizes.groups);
@@ -52,13 +43,6 @@ void add_gguf_keys(GgufFamily& f) {
   });
   for (FamilyKey& key : f.keys) {
     key.needed |= key.option == "n_kv_head";
-    if (key.key == "rope.scaling.finetuned") {
-      key = {.key = key.key,
-             .option = "positions",
-             .absent = true,
-             .ours = positions_of,
-             .theirs = turns};
-    }
     if (key.key == "expert_count") {
       key = {.key = key.key, .option = "moe_experts", .absent = std::int64_t{0}};
     }
@@ -115,9 +99,6 @@ void take_gguf(GgufFamily& f) {
   f.architecture = "granitehybrid";
   add_gguf_keys(f);
   add_gguf_names(f);
-  f.follow = [](nn::DecoderConfig& c) {  // files have a base of positions that are not there, too
-    if (!c.rotary()) c.rope_base = nn::DecoderConfig().rope_base;
-  };
   f.obstacle = gguf_obstacle;
   f.reasons = {{"conv_bias", "llama.cpp wants biases of convolutions"},
                {"joined_gate", "--joined-gate"},

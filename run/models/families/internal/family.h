@@ -257,6 +257,8 @@ void take_gated_delta_nets(Family& family);
 // Their names, keys and limits in GGUF, likewise.
 void take_gated_delta_gguf(GgufFamily& family);
 Family granite_family();
+// What llama.cpp cannot have with any of Granite's architectures: see GgufFamily::obstacle.
+std::string granite_gguf_obstacle(const nn::DecoderConfig& config);
 Family granitemoe_family();
 Family gemma_family();
 Family gemma3_family();

@@ -58,6 +58,33 @@ TEST_CASE("a Granite 4 without Mamba-2 goes to GGUF as a Granite, whose gate is 
   CHECK(same_bits(file.read("blk.1.ffn_up.weight"), split(both, {24, 24}, 0)[1]));
 }
 
+TEST_CASE("a Granite says in GGUF if its attention has positions", "[families][recurrent_gguf]") {
+  const TempFolder out;
+  const std::string key = ".rope.scaling.finetuned";
+  for (const std::string name : {"granite", "granitemoe"}) {
+    INFO(name);
+    const run::TextModel model = with_config(name, [](nn::DecoderConfig&) {});
+    const Tensor ids = some_ids(model), logits = model.gpt(ids);
+    export_to("gguf", model, out / "model.gguf");
+    Edited edited(out / "model.gguf");
+    CHECK(std::get<bool>(edited.keys.at(name + key)));
+    edited.keys.erase(name + key);
+    CHECK(same_bits(edited.load().gpt(ids), logits));
+    edited.keys[name + key] = false;
+    const run::TextModel without = edited.load();
+    CHECK_FALSE(without.gpt.config.rotary());
+    CHECK(difference(without.gpt(ids), logits, 1e-3, 1e-3) != "");
+    export_to("gguf", without, out / "without.gguf");
+    const GgufFile written(out / "without.gguf");
+    CHECK(std::get<std::string>(written.keys().at("general.architecture")) == name);
+    CHECK_FALSE(std::get<bool>(written.keys().at(name + key)));
+    CHECK(same_bits(run::load(out / "without.gguf").gpt(ids), without.gpt(ids)));
+  }
+  nn::DecoderConfig learned = with_config("granite", [](nn::DecoderConfig&) {}).gpt.config;
+  learned.positions = nn::Positions::learned, learned.rope_base = nn::DecoderConfig().rope_base;
+  CHECK_THAT(run::export_obstacle(learned), ContainsSubstring("GGUF's granite cannot express"));
+}
+
 TEST_CASE("a Granite 4 in GGUF has llama.cpp's keys, tensors and types",
           "[families][recurrent_gguf]") {
   const TempFolder out;
