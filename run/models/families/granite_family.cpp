@@ -1,4 +1,7 @@
+#include <string>
+
 #include "tapegrad/run/models/families/internal/family_keys.h"
+#include "tapegrad/run/models/families/internal/recurrent_gguf.h"
 
 namespace tapegrad::run {
 namespace {
@@ -29,6 +32,26 @@ void take_positions(GgufFamily& f) {
   f.follow = [](nn::DecoderConfig& c) {  // files have a base of positions that are not there, too
     if (!c.rotary()) c.rope_base = nn::DecoderConfig().rope_base;
   };
+}
+
+// A list has as many for each block.
+Value key_heads_of_all(const Value& theirs) {
+  check(mixers_of_heads(theirs, 'M').find('M') == std::string::npos,
+        "blocks without heads of keys are not supported");
+  return key_heads_of_blocks(theirs);
+}
+
+// llama.cpp's converter makes files of Granite 4 without Mamba-2 in these architectures, too, with
+// sizes of Mamba-2 and, where there are no experts, of what stands beside them.
+void take_files_without_mamba(GgufFamily& f) {
+  for (FamilyKey& key : f.keys) {
+    if (key.option == "n_kv_head") key.ours = key_heads_of_all;
+  }
+  for (const std::string_view name :
+       {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size",
+        "ssm.time_step_rank", "expert_shared_feed_forward_length"}) {
+    f.keys.push_back({.key = name, .direction = FamilyKey::Direction::ignored});
+  }
 }
 
 void add_scales(std::vector<FamilyKey>& keys, std::string_view scores, std::string_view embeddings,
@@ -64,6 +87,7 @@ Family granite_family() {
   f.gguf.take_joined_gate();  // of Granite 4 without Mamba-2
   f.gguf.obstacle = granite_gguf_obstacle;
   take_positions(f.gguf);
+  take_files_without_mamba(f.gguf);
   // Without it, llama.cpp scales by the width of heads.
   for (FamilyKey& key : f.gguf.keys) key.needed |= key.option == "attention_scale";
   f.pre_tokenizers = {};

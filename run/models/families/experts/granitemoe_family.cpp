@@ -21,6 +21,11 @@ Family granitemoe_family() {
   std::erase_if(f.gguf.keys, [](const FamilyKey& key) {
     return key.option == "joined_gate" || key.option == "mlp_bias";
   });
+  for (FamilyKey& key : f.gguf.keys) {
+    if (key.key == "expert_shared_feed_forward_length") {
+      key = {.key = key.key, .only = std::int64_t{0}, .direction = FamilyKey::Direction::in};
+    }
+  }
   f.gguf.take_experts();
   for (GgufTensorName& name : f.gguf.tensors) {
     const bool is_gate = name.ours.ends_with(".gate_proj.weight");

@@ -39,7 +39,8 @@ std::string gguf_obstacle(const nn::DecoderConfig& c) {
 
 void add_gguf_keys(GgufFamily& f) {
   std::erase_if(f.keys, [](const FamilyKey& key) {
-    return key.option == "mlp_bias" || key.option == "joined_gate";
+    return key.option == "mlp_bias" || key.option == "joined_gate" ||
+           key.key == "expert_shared_feed_forward_length" || key.key.starts_with("ssm.");
   });
   for (FamilyKey& key : f.keys) {
     key.needed |= key.option == "n_kv_head";

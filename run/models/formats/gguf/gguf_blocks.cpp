@@ -119,9 +119,9 @@ void check_sections(const GgufFile& file, const std::string& key, const nn::Deco
 
 void read_blocks(const GgufFile& file, const Family& family, nn::DecoderConfig& c) {
   const std::string architecture(family.gguf.architecture);
-  for (const char* key : {kKeyHeads, kRecurrent}) {
-    if (has_key(family, key, "mixer_pattern"))
-      check_list_of_blocks(file, architecture + key, c.n_layer);
+  check_list_of_blocks(file, architecture + kKeyHeads, c.n_layer);
+  if (has_key(family, kRecurrent, "mixer_pattern")) {
+    check_list_of_blocks(file, architecture + kRecurrent, c.n_layer);
   }
   if (stands_for(family, kLeadingDense)) {
     read_leading_dense(file, architecture + kLeadingDenseBlocks, c);

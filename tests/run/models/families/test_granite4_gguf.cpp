@@ -58,6 +58,42 @@ TEST_CASE("a Granite 4 without Mamba-2 goes to GGUF as a Granite, whose gate is 
   CHECK(same_bits(file.read("blk.1.ffn_up.weight"), split(both, {24, 24}, 0)[1]));
 }
 
+TEST_CASE("llama.cpp's files of a Granite 4 without Mamba-2 are read",
+          "[families][recurrent_gguf]") {
+  using Whole = std::int64_t;
+  const TempFolder out;
+  for (const std::string name : {"granite", "granitemoe"}) {
+    INFO(name);
+    const run::TextModel model = with_config(name, [](nn::DecoderConfig&) {});
+    const Tensor ids = some_ids(model), logits = model.gpt(ids);
+    export_to("gguf", model, out / "model.gguf");
+    // Its converter writes sizes of Mamba-2, which no block has, and heads of keys block by block.
+    Edited edited(out / "model.gguf");
+    const Whole heads = model.gpt.config.kv_heads();
+    const std::string heads_key = name + ".attention.head_count_kv";
+    edited.keys[heads_key] = Heads{heads, heads};
+    for (const std::string size :
+         {"conv_kernel", "state_size", "group_count", "inner_size", "time_step_rank"}) {
+      edited.keys[name + ".ssm." + size] = Whole{7};
+    }
+    const bool experts = name == "granitemoe";
+    const std::string shared = name + ".expert_shared_feed_forward_length";
+    edited.keys[shared] = Whole{experts ? 0 : 24};
+    CHECK(same_bits(edited.load().gpt(ids), logits));
+    if (experts) {
+      edited.keys[shared] = Whole{10};
+      CHECK_THAT(edited.complaint(), ContainsSubstring("_length 10 is not supported, only 0"));
+    }
+    edited.keys.erase(shared);
+    edited.keys[heads_key] = Heads{heads, 0};
+    CHECK_THAT(edited.complaint(), ContainsSubstring("blocks without heads of keys are not"));
+    edited.keys[heads_key] = Heads{0, 0};
+    CHECK_THAT(edited.complaint(), ContainsSubstring("blocks without heads of keys are not"));
+    edited.keys[heads_key] = Heads{heads};
+    CHECK_THAT(edited.complaint(), ContainsSubstring("has 1 numbers for 2 blocks"));
+  }
+}
+
 TEST_CASE("a Granite says in GGUF if its attention has positions", "[families][recurrent_gguf]") {
   const TempFolder out;
   const std::string key = ".rope.scaling.finetuned";
