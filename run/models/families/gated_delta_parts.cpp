@@ -13,7 +13,7 @@ using Direction = FamilyKey::Direction;
 using Form = GgufTensorName::Form;
 
 Value mixers_of_interval(const Value& interval) {
-  return pattern_with_last('D', 'A', static_cast<std::int64_t>(number_of(interval)));
+  return pattern_with_last('D', 'A', whole_number_of(interval));
 }
 
 // Of a list with 1 for each block without attention.
