@@ -42,7 +42,7 @@ std::string gguf_obstacle(const nn::DecoderConfig& c) {
     return fmt::format("mixer_pattern {}: llama.cpp wants attention in every n-th block",
                        c.with_defaults().mixer_pattern);
   }
-  if (sizes.value_size == sizes.key_size) return {};
+  if (sizes.value_size == sizes.key_size) return conv_kernel_obstacle(c);
   return fmt::format("delta_value_size {}: llama.cpp wants delta_key_size, {}", sizes.value_size,
                      sizes.key_size);
 }
@@ -62,7 +62,7 @@ void add_keys(GgufFamily& f) {
        .absent = std::int64_t{4},
        .ours = mixers_of_interval},
       {.key = "", .option = "mixer_pattern", .direction = Direction::ignored},
-      conv_kernel_key("ssm.conv_kernel"),
+      {.key = "ssm.conv_kernel", .option = "conv_kernel", .needed = true},
       {.key = "ssm.state_size", .option = "delta_key_size", .needed = true},
       {.key = "ssm.group_count", .option = "delta_key_heads", .needed = true},
       {.key = "ssm.time_step_rank", .option = "delta_heads", .needed = true},

@@ -32,7 +32,7 @@ std::string gguf_obstacle(const nn::DecoderConfig& c) {
     return fmt::format("mamba_groups {}: llama.cpp norms the channels of each group by themselves",
                        sizes.groups);
   }
-  if (sizes.channels() == 2 * c.n_embd) return {};
+  if (sizes.channels() == 2 * c.n_embd) return conv_kernel_obstacle(c);
   return fmt::format("{} mamba_heads of {} channels: llama.cpp wants twice n_embd, {}, in all",
                      sizes.heads, sizes.head_size, 2 * c.n_embd);
 }
@@ -58,7 +58,7 @@ void add_gguf_keys(GgufFamily& f) {
   take_heads_of_blocks(f, mixers_of_blocks<'M'>);
   const std::vector<FamilyKey> own = {
       {.key = "expert_shared_feed_forward_length", .direction = Direction::ignored},
-      conv_kernel_key("ssm.conv_kernel"),
+      {.key = "ssm.conv_kernel", .option = "conv_kernel", .needed = true},
       {.key = "ssm.state_size", .option = "mamba_state_size", .needed = true},
       {.key = "ssm.time_step_rank", .option = "mamba_heads", .needed = true},
       {.key = "ssm.group_count", .option = "mamba_groups", .needed = true},

@@ -256,7 +256,7 @@ TEST_CASE("keys and tensors that no Granite 4 can have are refused", "[families]
   refused("ssm.inner_size", Whole{64}, "llama.cpp wants twice n_embd, 32, in all");
   refused("ssm.state_size", Whole{7}, "has shape");
   refused("ssm.state_size", Whole{-1}, "ssm.state_size (mamba_state_size)' must be");
-  refused("ssm.conv_kernel", Whole{1}, "conv_kernel to be 2 or more, not 1");
+  refused("ssm.conv_kernel", Whole{1}, "conv_kernel 1: llama.cpp wants 2 or more");
   refused("ssm.conv_kernel", Whole{5}, "layers.0.mamba.conv1d.weight");
   refused("ssm.dt_b_c_rms", true, "'granitehybrid.ssm.dt_b_c_rms' is not supported");
   refused("attention.head_count_kv", Heads{0, 2}, "has 2 numbers for 3 blocks");
@@ -316,6 +316,8 @@ TEST_CASE("a Granite 4 that llama.cpp does not compute is refused by name",
              ContainsSubstring(begin + "conv_bias false, only with true: llama.cpp wants biases"));
   CHECK_THAT(obstacle([](auto& o) { o.moe.pattern = "ED"; }),
              ContainsSubstring(begin + "moe_pattern ED, only with"));
+  CHECK_THAT(obstacle([](auto& o) { o.conv_kernel = 1; }),
+             ContainsSubstring(begin + "conv_kernel 1: llama.cpp wants 2 or more"));
   CHECK_THAT(obstacle([](auto& o) { o.joined_gate = false; }),
              ContainsSubstring(begin + "joined_gate false"));
 }

@@ -115,7 +115,8 @@ TEST_CASE("keys and tensors that no Qwen3-Next can have are refused",
   refused("ssm.time_step_rank", Whole{8}, "inner_size 20 cannot be cut into the 8 heads");
   refused("ssm.state_size", Whole{10}, "delta_value_size 5: llama.cpp wants delta_key_size, 10");
   refused("ssm.inner_size", Whole{40}, "delta_value_size 10: llama.cpp wants delta_key_size, 5");
-  refused("ssm.conv_kernel", Whole{0}, "conv_kernel to be 2 or more, not 0");
+  refused("ssm.conv_kernel", Whole{0}, "ssm.conv_kernel (conv_kernel)' must be");
+  refused("ssm.conv_kernel", Whole{1}, "conv_kernel 1: llama.cpp wants 2 or more");
   refused("attention.head_count_kv", Heads{0, 0, 0, 2}, "head_count_kv");
   CHECK_THAT(with_tensor(file, "blk.0.ssm_ba.weight", Tensor::ones({7, 16})),
              ContainsSubstring("'blk.0.ssm_ba.weight' must have 8 rows, not 7"));
@@ -133,6 +134,8 @@ TEST_CASE("keys and tensors that no Qwen3-Next can have are refused",
   CHECK(run::export_obstacle(c) == "");
   CHECK_THAT(obstacle([](auto& o) { o.mixer_pattern = "DADD"; }),
              ContainsSubstring(begin + "mixer_pattern DADD: llama.cpp wants attention in every"));
+  CHECK_THAT(obstacle([](auto& o) { o.conv_kernel = 1; }),
+             ContainsSubstring(begin + "conv_kernel 1: llama.cpp wants 2 or more"));
   CHECK_THAT(obstacle([](auto& o) { o.delta_value_size = 6; }),
              ContainsSubstring(begin + "delta_value_size 6: llama.cpp wants delta_key_size, 5"));
   CHECK_THAT(obstacle([](auto& o) { o.moe.pattern = "ED"; }),
