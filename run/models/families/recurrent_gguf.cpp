@@ -1,10 +1,8 @@
 #include "tapegrad/run/models/families/internal/recurrent_gguf.h"
 
-#include <iterator>
+#include <algorithm>
 #include <utility>
 #include <vector>
-
-#include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
 namespace {
@@ -55,7 +53,8 @@ std::string conv_kernel_obstacle(const nn::DecoderConfig& c) {
 }
 
 void add_name(GgufFamily& f, GgufTensorName name) {
-  f.tensors.insert(std::prev(f.tensors.end()), std::move(name));
+  const auto last_norm = std::ranges::find(f.tensors, "norm.weight", &GgufTensorName::ours);
+  f.tensors.insert(last_norm, std::move(name));
 }
 
 }  // namespace tapegrad::run
