@@ -25,23 +25,9 @@ Value mixers_of_recurrent(const Value& theirs) {
   return pattern;
 }
 
-// True if every n-th block has attention, for some n, and no other.
-bool has_interval(const nn::DecoderConfig& c) {
-  int first = 0;
-  while (first < c.n_layer && c.mixer(first) != 'A') ++first;
-  for (int i = 0; i < c.n_layer; ++i) {
-    if ((c.mixer(i) == 'A') != ((i + 1) % (first + 1) == 0)) return false;
-  }
-  return true;
-}
-
 std::string gguf_obstacle(const nn::DecoderConfig& c) {
   const nn::DeltaSizes sizes = c.delta_sizes();
   if (!c.has_some('D')) return "mixer_pattern A: llama.cpp wants a gated delta net in some block";
-  if (!has_interval(c)) {
-    return fmt::format("mixer_pattern {}: llama.cpp wants attention in every n-th block",
-                       c.with_defaults().mixer_pattern);
-  }
   if (sizes.value_size == sizes.key_size) return conv_kernel_obstacle(c);
   return fmt::format("delta_value_size {}: llama.cpp wants delta_key_size, {}", sizes.value_size,
                      sizes.key_size);

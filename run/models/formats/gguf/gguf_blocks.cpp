@@ -1,6 +1,7 @@
 #include "tapegrad/run/models/formats/gguf/internal/gguf_blocks.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -88,11 +89,26 @@ std::int64_t read_head_size(const GgufFile& file, const std::string& architectur
   return channels / heads;
 }
 
-// The N of which every N-th block has attention, if it is so: beyond all blocks if none has.
-std::int64_t interval_of_attention(const nn::DecoderConfig& c) {
+// The N of which every N-th block has attention, and no other: beyond all blocks if none has.
+// Nothing: there is no such N.
+std::optional<std::int64_t> interval_of_attention(const nn::DecoderConfig& c) {
   int first = 0;
-  while (first < c.n_layer && c.mixer(first) != 'A') ++first;
+  while (first < c.n_layer && !c.has_attention(first)) ++first;
+  for (int i = first; i < c.n_layer; ++i) {
+    if (c.has_attention(i) != ((i + 1) % (first + 1) == 0)) return std::nullopt;
+  }
   return first + 1;
+}
+
+// llama.cpp takes the list where a file has both. Its older versions know the interval alone.
+void set_attention(const std::string& architecture, const nn::DecoderConfig& c, GgufKeys& keys) {
+  if (const auto interval = interval_of_attention(c)) {
+    keys[architecture + kInterval] = *interval;
+    return;
+  }
+  std::vector<std::int64_t> recurrent;
+  for (int i = 0; i < c.n_layer; ++i) recurrent.push_back(c.has_attention(i) ? 0 : 1);
+  keys[architecture + kRecurrent] = recurrent;
 }
 
 // Pairs turn by time, height and width in turns. A text's token has one number for all three, and 0
@@ -146,8 +162,7 @@ void set_blocks(const Family& family, const nn::DecoderConfig& c, GgufKeys& keys
     for (int i = 0; i < c.n_layer; ++i) heads.push_back(c.has_attention(i) ? c.kv_heads() : 0);
     keys[architecture + kKeyHeads] = heads;
   }
-  if (has_key(family, kInterval, "mixer_pattern"))
-    keys[architecture + kInterval] = interval_of_attention(c);
+  if (has_key(family, kInterval, "mixer_pattern")) set_attention(architecture, c, keys);
   if (stands_for(family, kSharedInner)) {
     const bool experts = c.moe.exist();
     keys[architecture + kInner] = experts ? c.expert_inner() : c.inner();
