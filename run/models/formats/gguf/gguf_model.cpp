@@ -221,7 +221,7 @@ nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
   read_tensors(file, family, c);
   settle_config(family, file.name(), c);
   const std::string obstacle = family.gguf.obstacle == nullptr ? "" : family.gguf.obstacle(c);
-  check(obstacle.empty(), "{}: a model with {}", file.name(), obstacle);
+  check(obstacle.empty(), "{}: there is no support for a model with {}", file.name(), obstacle);
   check_same_keys(keys, c, file.name(), prefix, find);
   check_all_known(file, keys, prefix);
   if (family.gguf.may_scale_rotation) read_rope_scaling(file, c);
