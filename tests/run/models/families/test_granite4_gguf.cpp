@@ -335,4 +335,21 @@ TEST_CASE("adapters of a gate that GGUF has apart are merged, not written",
   CHECK_THROWS_WITH(
       run::write_gguf_adapter(out / "adapter.gguf", adapter, model.gpt.config),
       ContainsSubstring("granitehybrid has 'layers.0.mlp.gate_up_proj' in other parts"));
+  const GgufKeys keys = {{"general.architecture", std::string("granitehybrid")},
+                         {"general.type", std::string("adapter")},
+                         {"adapter.type", std::string("lora")},
+                         {"adapter.lora.alpha", 1.0}};
+  const auto refused = [&](const std::string& layer, const std::string& why) {
+    INFO(layer);
+    std::vector<GgufTensor> tensors;
+    for (const auto& [part, shape] : {std::pair(".lora_a", Shape{1, 16}), {".lora_b", {24, 1}}}) {
+      tensors.push_back({layer + part, &stored_type("f32"), shape,
+                         [shape = shape] { return Tensor::ones(shape); }});
+    }
+    write_gguf(out / "theirs.gguf", keys, tensors);
+    CHECK_THROWS_WITH(run::open_adapter(out / "theirs.gguf", model.gpt.config),
+                      ContainsSubstring(why));
+  };
+  refused("blk.0.ffn_gate.weight", "has 'layers.0.mlp.gate_up_proj' in other parts or rows");
+  refused("blk.9.ffn_gate.weight", "'blk.9.ffn_gate.weight.lora_a' is no adapter of a layer");
 }
