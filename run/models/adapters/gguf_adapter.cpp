@@ -33,7 +33,6 @@ Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderCo
 
   std::map<std::string, GgufName> by_theirs;
   for (GgufName& name : gguf_names(family, config)) {
-    if (!name.is_whole()) continue;  // an adapter of it would be one of a part
     if (name.theirs.ends_with(".weight")) by_theirs.emplace(name.theirs, std::move(name));
   }
   std::map<std::string, AdapterPlace> places;
@@ -45,6 +44,9 @@ Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderCo
           "{}: '{}' is no adapter of a layer of the model", file->name(), tensor);
     std::string ours = layer->second.ours;
     ours.resize(ours.size() - std::string_view("weight").size());
+    check(layer->second.is_whole(),
+          "{}: '{}' is not supported: GGUF's {} has '{}' in other parts or rows than the model",
+          file->name(), tensor, architecture, ours.substr(0, ours.size() - 1));
     places.emplace(ours + (is_a ? "lora_A.weight" : "lora_B.weight"),
                    AdapterPlace{tensor, is_a ? 0 : layer->second.exchanged_heads});
   }

@@ -198,6 +198,12 @@ double number_of(const Value& value) {
   return number;
 }
 
+std::int64_t whole_number_of(const Value& value) {
+  std::int64_t number = 0;
+  set_member("number", number, value);
+  return number;
+}
+
 std::string pattern_with_last(char others, char last, std::int64_t size) {
   check(size >= 1 && size <= 4096, "a pattern of blocks has 1 to 4096 of them, not {}", size);
   return std::string(static_cast<std::size_t>(size - 1), others) + last;

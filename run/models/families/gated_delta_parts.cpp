@@ -13,7 +13,7 @@ using Direction = FamilyKey::Direction;
 using Form = GgufTensorName::Form;
 
 Value mixers_of_interval(const Value& interval) {
-  return pattern_with_last('D', 'A', static_cast<std::int64_t>(number_of(interval)));
+  return pattern_with_last('D', 'A', whole_number_of(interval));
 }
 
 // Of a list with 1 for each block without attention.
@@ -25,24 +25,10 @@ Value mixers_of_recurrent(const Value& theirs) {
   return pattern;
 }
 
-// True if every n-th block has attention, for some n, and no other.
-bool has_interval(const nn::DecoderConfig& c) {
-  int first = 0;
-  while (first < c.n_layer && c.mixer(first) != 'A') ++first;
-  for (int i = 0; i < c.n_layer; ++i) {
-    if ((c.mixer(i) == 'A') != ((i + 1) % (first + 1) == 0)) return false;
-  }
-  return true;
-}
-
 std::string gguf_obstacle(const nn::DecoderConfig& c) {
   const nn::DeltaSizes sizes = c.delta_sizes();
   if (!c.has_some('D')) return "mixer_pattern A: llama.cpp wants a gated delta net in some block";
-  if (!has_interval(c)) {
-    return fmt::format("mixer_pattern {}: llama.cpp wants attention in every n-th block",
-                       c.with_defaults().mixer_pattern);
-  }
-  if (sizes.value_size == sizes.key_size) return {};
+  if (sizes.value_size == sizes.key_size) return conv_kernel_obstacle(c);
   return fmt::format("delta_value_size {}: llama.cpp wants delta_key_size, {}", sizes.value_size,
                      sizes.key_size);
 }
@@ -62,7 +48,7 @@ void add_keys(GgufFamily& f) {
        .absent = std::int64_t{4},
        .ours = mixers_of_interval},
       {.key = "", .option = "mixer_pattern", .direction = Direction::ignored},
-      conv_kernel_key("ssm.conv_kernel"),
+      {.key = "ssm.conv_kernel", .option = "conv_kernel", .needed = true},
       {.key = "ssm.state_size", .option = "delta_key_size", .needed = true},
       {.key = "ssm.group_count", .option = "delta_key_heads", .needed = true},
       {.key = "ssm.time_step_rank", .option = "delta_heads", .needed = true},

@@ -23,9 +23,9 @@ Value scalar_of(const Value& scale) {
 
 // GGUF has every how many-th block sees all; 0: none.
 Value pattern_of(const Value& theirs) {
-  const double size = number_of(theirs);
+  const std::int64_t size = whole_number_of(theirs);
   check(size >= 0 && size <= 4096, "{} must be 0 to 4096", size);
-  return size == 0 ? std::string() : pattern_with_last('S', 'L', static_cast<std::int64_t>(size));
+  return size == 0 ? std::string() : pattern_with_last('S', 'L', size);
 }
 Value pattern_size(const Value& ours) {
   const auto pattern = std::get<std::string>(ours);

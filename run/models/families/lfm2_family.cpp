@@ -45,6 +45,7 @@ std::vector<HfTensorName> hf_names() {
 void take_gguf(GgufFamily& f) {
   f.architecture = "lfm2";
   f.may_scale_rotation = false;
+  f.obstacle = conv_kernel_obstacle;
   f.leave_out_biases();
   f.reasons = {{"conv_bias", "llama.cpp reads no biases of convolutions"}};
   // llama.cpp's matrices of heads are as wide as the residual stream.
@@ -52,7 +53,7 @@ void take_gguf(GgufFamily& f) {
     if (key.option == "head_size") key.direction = Direction::in;
   }
   take_heads_of_blocks(f, mixers_of_blocks<'C'>);
-  f.keys.push_back(conv_kernel_key("shortconv.l_cache"));
+  f.keys.push_back({.key = "shortconv.l_cache", .option = "conv_kernel", .needed = true});
   std::erase_if(f.tensors, [](const GgufTensorName& name) { return name.ours.ends_with(".bias"); });
   for (GgufTensorName& name : f.tensors) {
     name.exchanged = Exchanged::no;

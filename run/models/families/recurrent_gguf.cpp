@@ -1,10 +1,8 @@
 #include "tapegrad/run/models/families/internal/recurrent_gguf.h"
 
-#include <iterator>
+#include <algorithm>
 #include <utility>
 #include <vector>
-
-#include "tapegrad/run/models/families/internal/family_keys.h"
 
 namespace tapegrad::run {
 namespace {
@@ -13,12 +11,6 @@ using Direction = FamilyKey::Direction;
 
 const std::vector<std::string>* list_of_blocks(const Value& theirs) {
   return std::get_if<std::vector<std::string>>(&theirs);
-}
-
-Value kernel_above_one(const Value& kernel) {
-  check(number_of(kernel) > 1, "llama.cpp wants conv_kernel to be 2 or more, not {}",
-        number_of(kernel));
-  return kernel;
 }
 
 }  // namespace
@@ -55,16 +47,14 @@ void take_heads_of_blocks(GgufFamily& f, Value (*mixers)(const Value& theirs)) {
   f.keys.push_back({.key = "", .option = "mixer_pattern", .direction = Direction::ignored});
 }
 
-FamilyKey conv_kernel_key(std::string_view name) {
-  return {.key = name,
-          .option = "conv_kernel",
-          .needed = true,
-          .ours = kernel_above_one,
-          .theirs = kernel_above_one};
+std::string conv_kernel_obstacle(const nn::DecoderConfig& c) {
+  if (c.conv_kernel > 1) return {};
+  return fmt::format("conv_kernel {}: llama.cpp wants 2 or more", c.conv_kernel);
 }
 
 void add_name(GgufFamily& f, GgufTensorName name) {
-  f.tensors.insert(std::prev(f.tensors.end()), std::move(name));
+  const auto last_norm = std::ranges::find(f.tensors, "norm.weight", &GgufTensorName::ours);
+  f.tensors.insert(last_norm, std::move(name));
 }
 
 }  // namespace tapegrad::run

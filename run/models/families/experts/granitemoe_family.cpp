@@ -18,10 +18,14 @@ Family granitemoe_family() {
       {"layers.#.mlp.experts.gate_up_proj.weight", "layers.#.block_sparse_moe.input_linear.weight"},
       {"layers.#.mlp.experts.down_proj.weight", "layers.#.block_sparse_moe.output_linear.weight"}};
   f.gguf.architecture = "granitemoe";
-  f.gguf.obstacle = nullptr;
   std::erase_if(f.gguf.keys, [](const FamilyKey& key) {
     return key.option == "joined_gate" || key.option == "mlp_bias";
   });
+  for (FamilyKey& key : f.gguf.keys) {
+    if (key.key == "expert_shared_feed_forward_length") {
+      key = {.key = key.key, .only = std::int64_t{0}, .direction = FamilyKey::Direction::in};
+    }
+  }
   f.gguf.take_experts();
   for (GgufTensorName& name : f.gguf.tensors) {
     const bool is_gate = name.ours.ends_with(".gate_proj.weight");

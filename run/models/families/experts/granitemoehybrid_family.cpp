@@ -24,41 +24,26 @@ void add_shared_names(std::vector<HfTensorName>& names) {
   names.push_back({"layers.#.mlp.shared_expert.down_proj.weight", out, has_experts});
 }
 
-// llama.cpp has rotary positions in all blocks with attention where this is true, and else none.
-Value turns(const Value& positions) { return positions == Value(std::string("rotary")); }
-Value positions_of(const Value& turns) {
-  check(std::holds_alternative<bool>(turns), "it must be true or false");
-  return std::string(turns == Value(true) ? "rotary" : "none");
-}
-
 std::string gguf_obstacle(const nn::DecoderConfig& c) {
   const nn::MambaSizes sizes = c.mamba_sizes();
   if (!c.has_some('M')) return "mixer_pattern A: llama.cpp wants a Mamba-2 in some block";
-  if (!c.rotary() && c.positions != nn::Positions::none) {
-    return "other positions than rotary or none";
-  }
+  if (std::string any = granite_gguf_obstacle(c); !any.empty()) return any;
   if (sizes.groups != 1) {
     return fmt::format("mamba_groups {}: llama.cpp norms the channels of each group by themselves",
                        sizes.groups);
   }
-  if (sizes.channels() == 2 * c.n_embd) return {};
+  if (sizes.channels() == 2 * c.n_embd) return conv_kernel_obstacle(c);
   return fmt::format("{} mamba_heads of {} channels: llama.cpp wants twice n_embd, {}, in all",
                      sizes.heads, sizes.head_size, 2 * c.n_embd);
 }
 
 void add_gguf_keys(GgufFamily& f) {
   std::erase_if(f.keys, [](const FamilyKey& key) {
-    return key.option == "mlp_bias" || key.option == "joined_gate";
+    return key.option == "mlp_bias" || key.option == "joined_gate" ||
+           key.key == "expert_shared_feed_forward_length" || key.key.starts_with("ssm.");
   });
   for (FamilyKey& key : f.keys) {
     key.needed |= key.option == "n_kv_head";
-    if (key.key == "rope.scaling.finetuned") {
-      key = {.key = key.key,
-             .option = "positions",
-             .absent = true,
-             .ours = positions_of,
-             .theirs = turns};
-    }
     if (key.key == "expert_count") {
       key = {.key = key.key, .option = "moe_experts", .absent = std::int64_t{0}};
     }
@@ -73,7 +58,7 @@ void add_gguf_keys(GgufFamily& f) {
   take_heads_of_blocks(f, mixers_of_blocks<'M'>);
   const std::vector<FamilyKey> own = {
       {.key = "expert_shared_feed_forward_length", .direction = Direction::ignored},
-      conv_kernel_key("ssm.conv_kernel"),
+      {.key = "ssm.conv_kernel", .option = "conv_kernel", .needed = true},
       {.key = "ssm.state_size", .option = "mamba_state_size", .needed = true},
       {.key = "ssm.time_step_rank", .option = "mamba_heads", .needed = true},
       {.key = "ssm.group_count", .option = "mamba_groups", .needed = true},
@@ -115,9 +100,6 @@ void take_gguf(GgufFamily& f) {
   f.architecture = "granitehybrid";
   add_gguf_keys(f);
   add_gguf_names(f);
-  f.follow = [](nn::DecoderConfig& c) {  // files have a base of positions that are not there, too
-    if (!c.rotary()) c.rope_base = nn::DecoderConfig().rope_base;
-  };
   f.obstacle = gguf_obstacle;
   f.reasons = {{"conv_bias", "llama.cpp wants biases of convolutions"},
                {"joined_gate", "--joined-gate"},

@@ -153,8 +153,9 @@ struct GgufTensorName {
   };
   std::string ours, theirs;
   Exchanged exchanged = Exchanged::no;
-  std::string_view with = {};     // only models with this option have the tensor
-  bool tells = false;             // a file that has the tensor in its first block has that option
+  std::string_view with = {};  // only models with this option have the tensor
+  // A file that has the tensor, in the first block that may have such a one, has that option.
+  bool tells = false;
   std::string_view without = {};  // models with this option do not
   float plus = 0;                 // the file's addend of each element
   Form form = Form::same;
@@ -257,6 +258,8 @@ void take_gated_delta_nets(Family& family);
 // Their names, keys and limits in GGUF, likewise.
 void take_gated_delta_gguf(GgufFamily& family);
 Family granite_family();
+// What llama.cpp cannot have with any of Granite's architectures: see GgufFamily::obstacle.
+std::string granite_gguf_obstacle(const nn::DecoderConfig& config);
 Family granitemoe_family();
 Family gemma_family();
 Family gemma3_family();

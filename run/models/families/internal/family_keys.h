@@ -41,6 +41,8 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
 Value window_above_zero(const Value& window);
 // Of a value of a file, which may be a whole number. Error for one that is no number.
 double number_of(const Value& value);
+// The same for a whole number. Error for 2.5, and for one that is out of bounds.
+std::int64_t whole_number_of(const Value& value);
 // A pattern of blocks whose every `size`-th has the letter `last`; 1 to 4,096.
 std::string pattern_with_last(char others, char last, std::int64_t size);
 

@@ -20,8 +20,9 @@ Value mixers_of_blocks(const Value& theirs) {
 // Keys of such a list, for a family whose mixer has the letter of `mixers`.
 void take_heads_of_blocks(GgufFamily& family, Value (*mixers)(const Value& theirs));
 
-// The kernel of convolutions, which llama.cpp wants to see two positions or more.
-FamilyKey conv_kernel_key(std::string_view name);
+// A kernel of convolutions that sees one position, which llama.cpp does not compute: see
+// GgufFamily::obstacle.
+std::string conv_kernel_obstacle(const nn::DecoderConfig& config);
 
 // A name before the last norm's, beside those of blocks.
 void add_name(GgufFamily& family, GgufTensorName name);

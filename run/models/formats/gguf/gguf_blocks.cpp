@@ -1,39 +1,39 @@
 #include "tapegrad/run/models/formats/gguf/internal/gguf_blocks.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "tapegrad/run/models/families/internal/family_keys.h"
-#include "tapegrad/run/models/formats/gguf/internal/gguf_names.h"
 #include "tapegrad/run/models/formats/gguf/internal/gguf_tokenizer.h"
 
 namespace tapegrad::run {
 namespace {
 
-// Behind the name of the architecture: the width of a dense feed-forward or of an expert, of the
-// one beside experts, and experts of a token.
-constexpr const char *kInner = ".feed_forward_length",
-                     *kSharedWidth = ".expert_shared_feed_forward_length",
-                     *kTopK = ".expert_used_count";
-// The channels of all heads of a recurrent mixer.
-constexpr const char* kChannels = ".ssm.inner_size";
+// Behind the name of the architecture and a dot. Heads of keys: a number, or a list with one for
+// each block, 0 where it has another mixer in place of attention.
+constexpr const char* kKeyHeads = "attention.head_count_kv";
 // Blocks with attention: every N-th, or a list that has 0 for them.
-constexpr const char *kInterval = ".full_attention_interval",
-                     *kRecurrent = ".attention.recurrent_layers";
-
+constexpr const char *kInterval = "full_attention_interval",
+                     *kRecurrent = "attention.recurrent_layers";
+// Dense blocks that stand before all with experts.
+constexpr const char* kLeadingDenseBlocks = "leading_dense_block_count";
+// The width of a dense feed-forward or of an expert, of the one beside experts, and experts of a
+// token.
+constexpr const char *kInner = "feed_forward_length",
+                     *kSharedWidth = "expert_shared_feed_forward_length",
+                     *kTopK = "expert_used_count";
+// The channels of all heads of a recurrent mixer.
+constexpr const char* kChannels = "ssm.inner_size";
 // Pairs of channels that turn by a token's place in time, in height, in width, and by none of
 // these.
-constexpr const char* kSections = ".rope.dimension_sections";
+constexpr const char* kSections = "rope.dimension_sections";
 
-bool stands_for(const Family& family, std::string_view option) {
-  return key_of(family.gguf.keys, option) != nullptr;
-}
+std::string prefix_of(const Family& family) { return std::string(family.gguf.architecture) + "."; }
 
 // True if the family has a key of that name, for that option.
 bool has_key(const Family& family, std::string_view name, std::string_view option) {
-  name.remove_prefix(1);  // the dot behind the architecture
   return std::ranges::any_of(family.gguf.keys, [&](const FamilyKey& key) {
     return key.key == name && key.option == option;
   });
@@ -68,31 +68,44 @@ void read_leading_dense(const GgufFile& file, const std::string& key, nn::Decode
   c.moe.pattern = leading_dense_pattern(dense, c.n_layer);
 }
 
-void read_shared_inner(const GgufFile& file, const std::string& architecture,
-                       nn::DecoderConfig& c) {
+void read_shared_inner(const GgufFile& file, const std::string& prefix, nn::DecoderConfig& c) {
   constexpr std::int64_t kMost = 1 << 22;
-  c.n_inner = whole(file, architecture + kInner, 1, kMost);
+  c.n_inner = whole(file, prefix + kInner, 1, kMost);
   if (!c.moe.exist()) return;
   c.moe.inner = c.n_inner;
-  c.moe.shared_inner = whole(file, architecture + kSharedWidth, 0, kMost);
-  c.moe.top_k = whole(file, architecture + kTopK, 1, c.moe.experts);
+  c.moe.shared_inner = whole(file, prefix + kSharedWidth, 0, kMost);
+  c.moe.top_k = whole(file, prefix + kTopK, 1, c.moe.experts);
 }
 
 // The channels of one of the heads.
-std::int64_t read_head_size(const GgufFile& file, const std::string& architecture,
-                            std::int64_t heads) {
-  const std::string key = architecture + kChannels;
+std::int64_t read_head_size(const GgufFile& file, const std::string& prefix, std::int64_t heads) {
+  const std::string key = prefix + kChannels;
   const std::int64_t channels = whole(file, key, 1, std::int64_t{1} << 32);
   check(heads >= 1 && channels % heads == 0, "{}: {} {} cannot be cut into the {} heads of {}{}",
-        file.name(), key, channels, heads, architecture, ".ssm.time_step_rank");
+        file.name(), key, channels, heads, prefix, "ssm.time_step_rank");
   return channels / heads;
 }
 
-// The N of which every N-th block has attention, if it is so: beyond all blocks if none has.
-std::int64_t interval_of_attention(const nn::DecoderConfig& c) {
+// The N of which every N-th block has attention, and no other: beyond all blocks if none has.
+// Nothing: there is no such N.
+std::optional<std::int64_t> interval_of_attention(const nn::DecoderConfig& c) {
   int first = 0;
-  while (first < c.n_layer && c.mixer(first) != 'A') ++first;
+  while (first < c.n_layer && !c.has_attention(first)) ++first;
+  for (int i = first; i < c.n_layer; ++i) {
+    if (c.has_attention(i) != ((i + 1) % (first + 1) == 0)) return std::nullopt;
+  }
   return first + 1;
+}
+
+// llama.cpp takes the list where a file has both. Its older versions know the interval alone.
+void set_attention(const std::string& prefix, const nn::DecoderConfig& c, GgufKeys& keys) {
+  if (const auto interval = interval_of_attention(c)) {
+    keys[prefix + kInterval] = *interval;
+    return;
+  }
+  std::vector<std::int64_t> recurrent;
+  for (int i = 0; i < c.n_layer; ++i) recurrent.push_back(c.has_attention(i) ? 0 : 1);
+  keys[prefix + kRecurrent] = recurrent;
 }
 
 // Pairs turn by time, height and width in turns. A text's token has one number for all three, and 0
@@ -118,48 +131,48 @@ void check_sections(const GgufFile& file, const std::string& key, const nn::Deco
 }  // namespace
 
 void read_blocks(const GgufFile& file, const Family& family, nn::DecoderConfig& c) {
-  const std::string architecture(family.gguf.architecture);
-  for (const char* key : {kKeyHeads, kRecurrent}) {
-    if (has_key(family, key, "mixer_pattern"))
-      check_list_of_blocks(file, architecture + key, c.n_layer);
+  const std::string prefix = prefix_of(family);
+  check_list_of_blocks(file, prefix + kKeyHeads, c.n_layer);
+  if (has_key(family, kRecurrent, "mixer_pattern")) {
+    check_list_of_blocks(file, prefix + kRecurrent, c.n_layer);
   }
-  if (stands_for(family, kLeadingDense)) {
-    read_leading_dense(file, architecture + kLeadingDenseBlocks, c);
+  if (has_key(family, kLeadingDenseBlocks, kLeadingDense)) {
+    read_leading_dense(file, prefix + kLeadingDenseBlocks, c);
   }
-  if (stands_for(family, kSharedInner)) read_shared_inner(file, architecture, c);
-  if (stands_for(family, kMambaWidth)) {
-    c.mamba.head_size = read_head_size(file, architecture, c.mamba_sizes().heads);
+  if (has_key(family, kInner, kSharedInner)) read_shared_inner(file, prefix, c);
+  if (has_key(family, kChannels, kMambaWidth)) {
+    c.mamba.head_size = read_head_size(file, prefix, c.mamba_sizes().heads);
   }
-  if (stands_for(family, kDeltaWidth)) {
-    c.delta_value_size = read_head_size(file, architecture, c.delta_sizes().heads);
+  if (has_key(family, kChannels, kDeltaWidth)) {
+    c.delta_value_size = read_head_size(file, prefix, c.delta_sizes().heads);
   }
-  if (has_key(family, kSections, "")) check_sections(file, architecture + kSections, c);
+  if (has_key(family, kSections, "")) check_sections(file, prefix + kSections, c);
 }
 
 void set_blocks(const Family& family, const nn::DecoderConfig& c, GgufKeys& keys) {
-  const std::string architecture(family.gguf.architecture);
-  if (stands_for(family, kLeadingDense)) {
-    keys[architecture + kLeadingDenseBlocks] = std::int64_t{leading_dense_blocks(c).value()};
+  const std::string prefix = prefix_of(family);
+  if (has_key(family, kLeadingDenseBlocks, kLeadingDense)) {
+    keys[prefix + kLeadingDenseBlocks] = std::int64_t{leading_dense_blocks(c).value()};
   }
   if (has_key(family, kKeyHeads, "mixer_pattern") && !c.with_defaults().mixer_pattern.empty()) {
     std::vector<std::int64_t> heads;
     for (int i = 0; i < c.n_layer; ++i) heads.push_back(c.has_attention(i) ? c.kv_heads() : 0);
-    keys[architecture + kKeyHeads] = heads;
+    keys[prefix + kKeyHeads] = heads;
   }
-  if (has_key(family, kInterval, "mixer_pattern"))
-    keys[architecture + kInterval] = interval_of_attention(c);
-  if (stands_for(family, kSharedInner)) {
+  if (has_key(family, kInterval, "mixer_pattern")) set_attention(prefix, c, keys);
+  if (has_key(family, kInner, kSharedInner)) {
     const bool experts = c.moe.exist();
-    keys[architecture + kInner] = experts ? c.expert_inner() : c.inner();
-    keys[architecture + kTopK] = experts ? c.moe.top_k : 0;
-    if (experts) keys[architecture + kSharedWidth] = c.moe.shared_inner;
+    keys[prefix + kInner] = experts ? c.expert_inner() : c.inner();
+    keys[prefix + kTopK] = experts ? c.moe.top_k : 0;
+    if (experts) keys[prefix + kSharedWidth] = c.moe.shared_inner;
   }
-  if (stands_for(family, kMambaWidth)) keys[architecture + kChannels] = c.mamba_sizes().channels();
-  if (stands_for(family, kDeltaWidth)) {
+  if (has_key(family, kChannels, kMambaWidth))
+    keys[prefix + kChannels] = c.mamba_sizes().channels();
+  if (has_key(family, kChannels, kDeltaWidth)) {
     const nn::DeltaSizes sizes = c.delta_sizes();
-    keys[architecture + kChannels] = sizes.heads * sizes.value_size;
+    keys[prefix + kChannels] = sizes.heads * sizes.value_size;
   }
-  if (has_key(family, kSections, "")) keys[architecture + kSections] = sections_of(c);
+  if (has_key(family, kSections, "")) keys[prefix + kSections] = sections_of(c);
 }
 
 }  // namespace tapegrad::run

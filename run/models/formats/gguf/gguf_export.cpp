@@ -153,7 +153,7 @@ GgufTensor moved_tensor(const std::vector<GgufName>& names, const TensorsByName&
     for (std::size_t i = 0; i < names.size(); ++i) {
       made.push_back(file_tensor(names[i], parts[i]->make()));
     }
-    return moved_there(names, made, c);
+    return file_order(names, made, c);
   };
   return {names.front().theirs, &type_of(names.front(), shape, type, counts), shape, make};
 }

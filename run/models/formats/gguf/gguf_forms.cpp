@@ -103,7 +103,7 @@ Tensor file_tensor(const GgufName& name, const Tensor& ours) {
   return name.form == Form::same ? t : reshape(t, file_shape(name, ours.shape()));
 }
 
-Tensor moved_here(const GgufName& name, const Tensor& theirs, const nn::DecoderConfig& config) {
+Tensor our_order(const GgufName& name, const Tensor& theirs, const nn::DecoderConfig& config) {
   const TapePause pause;
   std::vector<std::int32_t> from;
   for (std::int64_t i = 0; i < name.count(config); ++i) {
@@ -113,8 +113,8 @@ Tensor moved_here(const GgufName& name, const Tensor& theirs, const nn::DecoderC
                               : rows_from(theirs, from);
 }
 
-Tensor moved_there(const std::vector<GgufName>& names, const std::vector<Tensor>& ours,
-                   const nn::DecoderConfig& config) {
+Tensor file_order(const std::vector<GgufName>& names, const std::vector<Tensor>& ours,
+                  const nn::DecoderConfig& config) {
   const TapePause pause;
   std::vector<std::int32_t> places;
   for (const GgufName& name : names) {
@@ -136,8 +136,8 @@ bool can_move(const GgufName& name, const StoredType& type, const nn::DecoderCon
 }
 
 // Heads of columns are rows of a matrix that has a row for each head of each row.
-StoredTensor moved_here(const GgufName& name, const StoredTensor& theirs,
-                        const nn::DecoderConfig& config) {
+StoredTensor our_order(const GgufName& name, const StoredTensor& theirs,
+                       const nn::DecoderConfig& config) {
   const auto place = [name, config](std::int64_t row) { return name.place(config, row); };
   if (!name.moves_columns()) return theirs.rows(name.count(config), place);
   const std::int64_t size = name.head_of_columns(config), heads = theirs.shape()[1] / size;

@@ -20,15 +20,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The value of a key; of lists of numbers, whole ones as texts, 1 for true, and no others.
+// The value of a key; of lists of numbers, whole ones as texts, 1 for true, and no others. A list
+// has a number for each block, of which there are not more than n_layer may be.
 std::optional<Value> find_value(const GgufFile& file, const std::string& key) {
   const auto found = file.keys().find(key);
   if (found == file.keys().end()) return std::nullopt;
+  constexpr std::size_t kMostBlocks = 4096;
   return std::visit(
-      [](const auto& value) -> Value {
+      [&](const auto& value) -> Value {
         if constexpr (std::is_constructible_v<Value, decltype(value)>) return value;
         std::vector<std::string> texts;
         if constexpr (std::is_same_v<decltype(value), const std::vector<std::int64_t>&>) {
+          check(value.size() <= kMostBlocks, "{} has {} numbers, more than a model has blocks", key,
+                value.size());
           for (const std::int64_t number : value) texts.push_back(std::to_string(number));
         }
         return texts;
@@ -221,7 +225,7 @@ nn::DecoderConfig config_of(const GgufFile& file, const Family& family) {
   read_tensors(file, family, c);
   settle_config(family, file.name(), c);
   const std::string obstacle = family.gguf.obstacle == nullptr ? "" : family.gguf.obstacle(c);
-  check(obstacle.empty(), "{}: a model with {}", file.name(), obstacle);
+  check(obstacle.empty(), "{}: there is no support for a model with {}", file.name(), obstacle);
   check_same_keys(keys, c, file.name(), prefix, find);
   check_all_known(file, keys, prefix);
   if (family.gguf.may_scale_rotation) read_rope_scaling(file, c);

@@ -92,7 +92,7 @@ class GgufWeights : public TensorSource {
       return joined_parts(std::move(parts), file_->stored(place.theirs).label());
     }
     const StoredTensor stored = file_->stored(place.theirs);
-    if (place.moves()) return moved_here(place, stored, config_);
+    if (place.moves()) return our_order(place, stored, config_);
     if (stored.shape() != entry.shape) return stored.first_rows(entry.shape[0]);
     return with_heads_back(stored, place.exchanged_heads);
   }
@@ -103,7 +103,7 @@ class GgufWeights : public TensorSource {
     for (const GgufName& place : places_.at(tensor)) {
       const Tensor theirs = file_->read(place.theirs, place.is_rate ? DType::f32 : as);
       Tensor ours = our_tensor(place, theirs, file_->name());
-      if (place.moves()) ours = moved_here(place, ours, config_);
+      if (place.moves()) ours = our_order(place, ours, config_);
       parts.push_back(ours.dtype() == as ? ours : ours.to(as));
     }
     return parts.size() == 1 ? parts.front() : concat(parts, parts.front().shape().rank() - 2);

@@ -44,9 +44,13 @@ TEST_CASE("an LFM2 in GGUF has heads of keys in blocks with attention alone", "[
   CHECK_THAT(edited.complaint(), ContainsSubstring("there is no tensor"));
   edited.keys[key] = Heads{0, 2, 0};
   edited.keys["lfm2.shortconv.l_cache"] = std::int64_t{1};
-  CHECK_THAT(edited.complaint(), ContainsSubstring("conv_kernel to be 2 or more, not 1"));
+  CHECK_THAT(edited.complaint(), ContainsSubstring("conv_kernel 1: llama.cpp wants 2 or more"));
   edited.keys["lfm2.shortconv.l_cache"] = std::int64_t{4};
   CHECK_THAT(edited.complaint(), ContainsSubstring("layers.0.conv.conv.weight"));
+  nn::DecoderConfig short_kernel = golden.load().gpt.config;
+  short_kernel.conv_kernel = 1;
+  CHECK_THAT(run::export_obstacle(short_kernel),
+             ContainsSubstring("GGUF's lfm2 cannot express a model with conv_kernel 1: llama.cpp"));
 }
 
 TEST_CASE("projections of a Qwen3-Next's gated delta nets are rows of one matrix", "[families]") {

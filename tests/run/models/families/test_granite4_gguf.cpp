@@ -38,26 +38,6 @@ TEST_CASE("a Granite 4 goes to GGUF and back with its logits", "[families][recur
   }));
 }
 
-TEST_CASE("a Granite 4 without Mamba-2 goes to GGUF as a Granite, whose gate is apart",
-          "[families][recurrent_gguf]") {
-  const TempFolder out;
-  const run::TextModel model = with_config("granitemoehybrid_dense", [](nn::DecoderConfig& c) {
-    c.mixer_pattern.clear(), c.mamba = {}, c.conv_bias = false;
-    c.conv_kernel = nn::DecoderConfig().conv_kernel;
-  });
-  CHECK(model.gpt.config.joined_gate);
-  export_to("gguf", model, out / "model.gguf");
-  const GgufFile file(out / "model.gguf");
-  CHECK(std::get<std::string>(file.keys().at("general.architecture")) == "granite");
-  CHECK(file.at("blk.0.ffn_gate.weight").shape == Shape{24, 16});
-  const run::TextModel back = run::load(out / "model.gguf");
-  CHECK_FALSE(back.gpt.config.joined_gate);
-  const Tensor ids = some_ids(model);
-  CHECK(difference(back.gpt(ids), model.gpt(ids), 1e-6, 1e-5) == "");
-  const Tensor both = model.gpt.h[1].mlp.c_fc.weight;
-  CHECK(same_bits(file.read("blk.1.ffn_up.weight"), split(both, {24, 24}, 0)[1]));
-}
-
 TEST_CASE("a Granite 4 in GGUF has llama.cpp's keys, tensors and types",
           "[families][recurrent_gguf]") {
   const TempFolder out;
@@ -193,11 +173,13 @@ TEST_CASE("keys and tensors that no Granite 4 can have are refused", "[families]
   refused("ssm.inner_size", Whole{64}, "llama.cpp wants twice n_embd, 32, in all");
   refused("ssm.state_size", Whole{7}, "has shape");
   refused("ssm.state_size", Whole{-1}, "ssm.state_size (mamba_state_size)' must be");
-  refused("ssm.conv_kernel", Whole{1}, "conv_kernel to be 2 or more, not 1");
+  refused("ssm.conv_kernel", Whole{1}, "conv_kernel 1: llama.cpp wants 2 or more");
   refused("ssm.conv_kernel", Whole{5}, "layers.0.mamba.conv1d.weight");
   refused("ssm.dt_b_c_rms", true, "'granitehybrid.ssm.dt_b_c_rms' is not supported");
   refused("attention.head_count_kv", Heads{0, 2}, "has 2 numbers for 3 blocks");
   refused("attention.head_count_kv", Heads{0, 2, 0, 0}, "has 4 numbers for 3 blocks");
+  refused("attention.head_count_kv", Heads(4097, 0), "has 4097 numbers, more than a model has");
+  refused("attention.head_count_kv", Heads(4096, 0), "has 4096 numbers for 3 blocks");
   refused("attention.head_count_kv", Heads{0, -2, 0}, "n_kv_head");
   refused("attention.head_count_kv", Heads{0, 8, 0}, "n_head 4 is not divisible by n_kv_head 8");
   refused("attention.head_count_kv", Heads{0, 2, 4}, "2 and 4 heads of keys are not supported");
@@ -253,6 +235,8 @@ TEST_CASE("a Granite 4 that llama.cpp does not compute is refused by name",
              ContainsSubstring(begin + "conv_bias false, only with true: llama.cpp wants biases"));
   CHECK_THAT(obstacle([](auto& o) { o.moe.pattern = "ED"; }),
              ContainsSubstring(begin + "moe_pattern ED, only with"));
+  CHECK_THAT(obstacle([](auto& o) { o.conv_kernel = 1; }),
+             ContainsSubstring(begin + "conv_kernel 1: llama.cpp wants 2 or more"));
   CHECK_THAT(obstacle([](auto& o) { o.joined_gate = false; }),
              ContainsSubstring(begin + "joined_gate false"));
 }
@@ -270,4 +254,21 @@ TEST_CASE("adapters of a gate that GGUF has apart are merged, not written",
   CHECK_THROWS_WITH(
       run::write_gguf_adapter(out / "adapter.gguf", adapter, model.gpt.config),
       ContainsSubstring("granitehybrid has 'layers.0.mlp.gate_up_proj' in other parts"));
+  const GgufKeys keys = {{"general.architecture", std::string("granitehybrid")},
+                         {"general.type", std::string("adapter")},
+                         {"adapter.type", std::string("lora")},
+                         {"adapter.lora.alpha", 1.0}};
+  const auto refused = [&](const std::string& layer, const std::string& why) {
+    INFO(layer);
+    std::vector<GgufTensor> tensors;
+    for (const auto& [part, shape] : {std::pair(".lora_a", Shape{1, 16}), {".lora_b", {24, 1}}}) {
+      tensors.push_back({layer + part, &stored_type("f32"), shape,
+                         [shape = shape] { return Tensor::ones(shape); }});
+    }
+    write_gguf(out / "theirs.gguf", keys, tensors);
+    CHECK_THROWS_WITH(run::open_adapter(out / "theirs.gguf", model.gpt.config),
+                      ContainsSubstring(why));
+  };
+  refused("blk.0.ffn_gate.weight", "has 'layers.0.mlp.gate_up_proj' in other parts or rows");
+  refused("blk.9.ffn_gate.weight", "'blk.9.ffn_gate.weight.lora_a' is no adapter of a layer");
 }

@@ -1,6 +1,9 @@
 // Qwen3-Next in GGUF: how files hold gated delta nets, and what is refused.
 
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/tests/run/models/families/recurrent_models.h"
@@ -90,6 +93,30 @@ TEST_CASE("a Qwen3-Next in GGUF has llama.cpp's keys and tensors", "[families][r
   CHECK_THAT(edited.complaint(), ContainsSubstring("has 3 numbers for 4 blocks"));
 }
 
+TEST_CASE("blocks with attention are each n-th or a list in GGUF", "[families][recurrent_gguf]") {
+  const TempFolder out;
+  const std::string interval = "qwen3next.full_attention_interval",
+                    list = "qwen3next.attention.recurrent_layers";
+  for (const auto& [pattern, every, recurrent] :
+       std::vector<std::tuple<std::string, std::int64_t, Heads>>{{"DADA", 2, {}},
+                                                                 {"DDDD", 5, {}},
+                                                                 {"DDAD", 3, {}},
+                                                                 {"DADD", 0, {1, 0, 1, 1}},
+                                                                 {"ADDA", 0, {0, 1, 1, 0}}}) {
+    INFO(pattern);
+    const run::TextModel model = with_config("qwen3_next", [p = pattern](nn::DecoderConfig& c) {
+      c.delta_value_size = 5, c.moe.pattern.clear(), c.mixer_pattern = p;
+    });
+    check_both_ways(model, "bf16");
+    export_to("gguf", model, out / "model.gguf");
+    const GgufFile file(out / "model.gguf");
+    CHECK(file.keys().contains(interval) == (every != 0));
+    CHECK(file.keys().contains(list) == (every == 0));
+    if (every != 0) CHECK(std::get<std::int64_t>(file.keys().at(interval)) == every);
+    if (every == 0) CHECK(std::get<Heads>(file.keys().at(list)) == recurrent);
+  }
+}
+
 TEST_CASE("keys and tensors that no Qwen3-Next can have are refused",
           "[families][recurrent_gguf]") {
   const TempFolder out;
@@ -102,9 +129,11 @@ TEST_CASE("keys and tensors that no Qwen3-Next can have are refused",
   using Whole = std::int64_t;
   refused("full_attention_interval", Whole{0}, "has 1 to 4096 of them, not 0");
   refused("full_attention_interval", Whole{-4}, "has 1 to 4096 of them, not -4");
+  refused("full_attention_interval", 3.5, "'number' must be a whole number from");
+  refused("full_attention_interval", 1e30, "'number' must be a whole number from");
   refused("full_attention_interval", Whole{1}, "llama.cpp wants a gated delta net in some block");
   refused("full_attention_interval", Whole{2}, "there is no tensor 'blk.1.attn_q");
-  refused("attention.recurrent_layers", Heads{0, 1, 0, 0}, "attention in every n-th block");
+  refused("attention.recurrent_layers", Heads{0, 1, 0, 0}, "there is no tensor 'blk.0.attn_q");
   refused("attention.recurrent_layers", Whole{3}, "it must be a list with a number for each block");
   refused("ssm.group_count", Whole{0}, "ssm.group_count (delta_key_heads)' must be");
   refused("ssm.group_count", Whole{3}, "delta_heads 4 are not divisible by delta_key_heads 3");
@@ -113,7 +142,8 @@ TEST_CASE("keys and tensors that no Qwen3-Next can have are refused",
   refused("ssm.time_step_rank", Whole{8}, "inner_size 20 cannot be cut into the 8 heads");
   refused("ssm.state_size", Whole{10}, "delta_value_size 5: llama.cpp wants delta_key_size, 10");
   refused("ssm.inner_size", Whole{40}, "delta_value_size 10: llama.cpp wants delta_key_size, 5");
-  refused("ssm.conv_kernel", Whole{0}, "conv_kernel to be 2 or more, not 0");
+  refused("ssm.conv_kernel", Whole{0}, "ssm.conv_kernel (conv_kernel)' must be");
+  refused("ssm.conv_kernel", Whole{1}, "conv_kernel 1: llama.cpp wants 2 or more");
   refused("attention.head_count_kv", Heads{0, 0, 0, 2}, "head_count_kv");
   CHECK_THAT(with_tensor(file, "blk.0.ssm_ba.weight", Tensor::ones({7, 16})),
              ContainsSubstring("'blk.0.ssm_ba.weight' must have 8 rows, not 7"));
@@ -129,8 +159,9 @@ TEST_CASE("keys and tensors that no Qwen3-Next can have are refused",
   };
   const std::string begin = "GGUF's qwen3next cannot express a model with ";
   CHECK(run::export_obstacle(c) == "");
-  CHECK_THAT(obstacle([](auto& o) { o.mixer_pattern = "DADD"; }),
-             ContainsSubstring(begin + "mixer_pattern DADD: llama.cpp wants attention in every"));
+  CHECK(obstacle([](auto& o) { o.mixer_pattern = "DADD"; }) == "");
+  CHECK_THAT(obstacle([](auto& o) { o.conv_kernel = 1; }),
+             ContainsSubstring(begin + "conv_kernel 1: llama.cpp wants 2 or more"));
   CHECK_THAT(obstacle([](auto& o) { o.delta_value_size = 6; }),
              ContainsSubstring(begin + "delta_value_size 6: llama.cpp wants delta_key_size, 5"));
   CHECK_THAT(obstacle([](auto& o) { o.moe.pattern = "ED"; }),

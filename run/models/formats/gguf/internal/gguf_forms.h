@@ -27,14 +27,14 @@ Tensor our_tensor(const GgufName& name, const Tensor& theirs, std::string_view f
 // What a file has of a tensor of ours, whose rows and columns stay where they are.
 Tensor file_tensor(const GgufName& name, const Tensor& ours);
 
-// Rows or columns of a tensor of a file as ours, and the file's tensor of those of ours, one or
-// several.
-Tensor moved_here(const GgufName& name, const Tensor& theirs, const nn::DecoderConfig& config);
-Tensor moved_there(const std::vector<GgufName>& names, const std::vector<Tensor>& ours,
-                   const nn::DecoderConfig& config);
+// Rows or columns of a tensor of a file in our order, and in the file's those of ours, one tensor
+// or several.
+Tensor our_order(const GgufName& name, const Tensor& theirs, const nn::DecoderConfig& config);
+Tensor file_order(const std::vector<GgufName>& names, const std::vector<Tensor>& ours,
+                  const nn::DecoderConfig& config);
 // The same for elements as they are stored. Columns: of whole blocks, see can_move().
-StoredTensor moved_here(const GgufName& name, const StoredTensor& theirs,
-                        const nn::DecoderConfig& config);
+StoredTensor our_order(const GgufName& name, const StoredTensor& theirs,
+                       const nn::DecoderConfig& config);
 // False for columns whose heads are no whole blocks of the type.
 bool can_move(const GgufName& name, const StoredType& type, const nn::DecoderConfig& config);
 

@@ -30,13 +30,6 @@ StoredTensor with_heads_back(const StoredTensor& stored, std::int64_t heads);
 // The tables with a row for each token.
 inline constexpr const char *kTokenTable = "token_embd.weight", *kHeadTable = "output.weight";
 
-// Heads of keys, behind the name of the architecture: a number, or a list with one for each block,
-// 0 where it has another mixer in place of attention.
-inline constexpr const char* kKeyHeads = ".attention.head_count_kv";
-
-// Dense blocks that stand before all with experts, behind the name of the architecture.
-inline constexpr const char* kLeadingDenseBlocks = ".leading_dense_block_count";
-
 // Scaled rotary positions, linear ones and YaRN's, behind the name of the architecture. llama.cpp
 // takes a factor without a type for a linear one. What queries and keys are multiplied by is
 // yarn_attention_factor() of the factor times attn_factor.

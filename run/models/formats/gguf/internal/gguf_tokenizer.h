@@ -42,7 +42,7 @@ T gguf_value(const GgufFile& file, const std::string& key, T absent) {
 }
 
 // The tokenizer that a file carries, with `rows` tokens. A byte-level BPE with one of the
-// pre-tokenizers gpt-2, smollm, llama-bpe and qwen2; SentencePiece's BPE (gguf_scored.h); or
+// pre-tokenizers that families know (KnownPreTokenizer); SentencePiece's BPE (gguf_scored.h); or
 // characters, which only files written here have. The text of a tokenizer.json is made when
 // somebody asks for it. Error, with the file, for any other.
 data::Tokenizer gguf_tokenizer(const std::shared_ptr<const GgufFile>& file, std::int64_t rows);
