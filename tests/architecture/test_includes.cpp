@@ -83,6 +83,7 @@ const std::map<std::string, Names> kMayInclude = {
       "run/models/families*"}},
     {"run/models/families/experts", {"run/models/families"}},
     {"run/models/families/keys", {"run/models/families*"}},
+    {"run/models/families/recurrent", {"autograd", "run/models/families"}},
     {"run/models/formats",
      {"base*", "autograd/tensor", "nn", "autograd/formats", "data/tokenize*", "run/folder",
       "run/models*"}},

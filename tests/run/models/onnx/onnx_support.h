@@ -3,7 +3,7 @@
 // A runtime for graphs of ONNX, so small that it can be read beside ONNX's Operators.md: in double,
 // without this project's ops.
 
-#include <run/models/onnx.pb.h>
+#include <run/models/onnx/onnx.pb.h>
 
 #include <cmath>
 #include <cstring>

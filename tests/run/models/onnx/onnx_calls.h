@@ -8,7 +8,7 @@
 
 #include "tapegrad/autograd/tensor/tensor.h"
 #include "tapegrad/tests/catch.h"
-#include "tapegrad/tests/run/models/onnx_support.h"
+#include "tapegrad/tests/run/models/onnx/onnx_support.h"
 
 namespace tapegrad::testing {
 

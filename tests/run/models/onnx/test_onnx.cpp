@@ -8,7 +8,7 @@
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/onnx/internal/decoder_graph.h"
 #include "tapegrad/tests/catch.h"
-#include "tapegrad/tests/run/models/onnx_calls.h"
+#include "tapegrad/tests/run/models/onnx/onnx_calls.h"
 #include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
