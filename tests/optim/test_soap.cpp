@@ -17,7 +17,7 @@ using optim::SOAPOptions;
 namespace {
 
 // Those of golden_soap.py: step 0 is for the parameters.
-Tensor numbers(const nlohmann::json& shape, std::int64_t t, DType dtype) {
+Tensor entries(const nlohmann::json& shape, std::int64_t t, DType dtype) {
   const std::int64_t rows = shape[0], columns = shape[1];
   std::vector<double> values;
   for (std::int64_t k = 0; k < rows * columns; ++k) {
@@ -33,13 +33,13 @@ struct Golden {
   NamedTensors parameters(DType dtype) const {
     NamedTensors all;
     for (const auto& [name, shape] : json["shapes"].items())
-      all.emplace_back(name, numbers(shape, 0, dtype).set_requires_grad());
+      all.emplace_back(name, entries(shape, 0, dtype).set_requires_grad());
     return all;
   }
   // Steps `from` to `to` − 1, counted from 1.
   void train(optim::OptimizerState& state, const NamedTensors& parameters, int from, int to) const {
     for (int t = from; t < to; ++t) {
-      for (auto [name, p] : parameters) p.set_grad(numbers(json["shapes"][name], t, p.dtype()));
+      for (auto [name, p] : parameters) p.set_grad(entries(json["shapes"][name], t, p.dtype()));
       state.step(json["lr"]);
     }
   }
@@ -56,7 +56,7 @@ SOAPOptions options_of(const nlohmann::json& json) {
   return o;
 }
 
-double worst(const Tensor& t, const std::vector<double>& expected) {
+double farthest(const Tensor& t, const std::vector<double>& expected) {
   double difference = 0;
   for (std::int64_t i = 0; i < t.numel(); ++i)
     difference = std::max(difference, std::abs(t.at(i) - expected[static_cast<std::size_t>(i)]));
@@ -92,7 +92,7 @@ struct Known {
 };
 
 double from_orthonormal(const Tensor& rows) {
-  return worst(matmul(rows, transpose(rows, 0, 1)), list(Tensor::eye(rows.dim(0), DType::f64)));
+  return farthest(matmul(rows, transpose(rows, 0, 1)), list(Tensor::eye(rows.dim(0), DType::f64)));
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ TEST_CASE("SOAP makes the steps of its formula, in f64 and f32", "[soap]") {
     for (const auto& [name, p] : parameters) {
       INFO(label << ", " << name);
       const double in_f32 = name == "square.weight" ? 4e-6 : 0.05;
-      CHECK(worst(p, golden_case["final"][name]) <= (dtype == DType::f64 ? 1e-10 : in_f32));
+      CHECK(farthest(p, golden_case["final"][name]) <= (dtype == DType::f64 ? 1e-10 : in_f32));
     }
   }
 }
@@ -127,7 +127,7 @@ TEST_CASE("SOAP decays cautiously, as its formula", "[soap]") {
   golden.train(state, parameters, 1, golden.end());
   for (const auto& [name, p] : parameters) {
     INFO(name);
-    CHECK(worst(p, cautious["final"][name]) <= 1e-10);
+    CHECK(farthest(p, cautious["final"][name]) <= 1e-10);
   }
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("SOAP begins with a matrix's first gradient, which moves nothing", "[s
     for (std::size_t i = 0; i < 2; ++i) {
       Tensor t = two[i].second;
       t.zero_grad();
-      if (i == 0 || both) t.set_grad(numbers({3, 4}, 7, DType::f32));
+      if (i == 0 || both) t.set_grad(entries({3, 4}, 7, DType::f32));
     }
     soap.step(0.1);
   };
@@ -177,7 +177,7 @@ TEST_CASE("SOAP clips gradients by the factor that a step gives", "[soap]") {
     Tensor p = Tensor::ones({3, 4}, DType::f64).set_requires_grad();
     SOAP soap({{"p", p}}, {.precondition_frequency = 2});
     for (int t = 1; t < 6; ++t) {
-      p.set_grad(numbers({3, 4}, t, DType::f64) * (t % 2 == 0 ? scale : 1));
+      p.set_grad(entries({3, 4}, t, DType::f64) * (t % 2 == 0 ? scale : 1));
       soap.step(0.1, t % 2 == 0 ? factor : 1);
     }
     return p;
