@@ -11,7 +11,7 @@ using namespace tapegrad::run;
 
 namespace {
 
-constexpr Network kFast{.bytes_per_second = 1e15, .latency = 0};
+constexpr Network kFastLine{.bytes_per_second = 1e15, .latency = 0};
 constexpr Network kSlow{.bytes_per_second = 1e6, .latency = 0.01};
 constexpr Group kFour{.ranks = 4, .batches = 4};
 
@@ -28,7 +28,7 @@ StepParts small() {
 
 TEST_CASE("there are as many ways to share as types may travel", "[sharing]") {
   std::vector<std::string> names;
-  for (const SharingWay& way : sharing_ways(small(), kFour, kFast, 50)) {
+  for (const SharingWay& way : sharing_ways(small(), kFour, kFastLine, 50)) {
     CHECK(way.group.ranks == 4);
     CHECK(way.forecast.step > 0);
     names.push_back(way.name());
@@ -36,7 +36,7 @@ TEST_CASE("there are as many ways to share as types may travel", "[sharing]") {
   CHECK(names == std::vector<std::string>{
                      "each step in f32", "each step in bf16", "--local-steps 50 --comm-dtype f32",
                      "--local-steps 50 --comm-dtype bf16", "--local-steps 50 --comm-dtype int8"});
-  CHECK(sharing_ways(small(), kFour, kFast, 0).size() == 2);
+  CHECK(sharing_ways(small(), kFour, kFastLine, 0).size() == 2);
 }
 
 TEST_CASE("on a slow line the fewest bytes are fastest, and on a fast one nothing is given up",
@@ -45,7 +45,7 @@ TEST_CASE("on a slow line the fewest bytes are fastest, and on a fast one nothin
     return fastest(sharing_ways(small(), kFour, network, 50)).name();
   };
   CHECK(fastest_on(kSlow) == "--local-steps 50 --comm-dtype int8");
-  CHECK(fastest_on(kFast) == "each step in f32");
+  CHECK(fastest_on(kFastLine) == "each step in f32");
   CHECK_THROWS_WITH(fastest({}), ContainsSubstring("no ways"));
 }
 
@@ -54,11 +54,11 @@ TEST_CASE("where the line is slow, one machine makes a step faster than four", "
   CHECK(numbers_of_ranks(4) == std::vector<int>{1, 2, 4});
   CHECK(numbers_of_ranks(1000).size() == 11);
   CHECK(best_split(small(), kFour, kSlow).group.ranks == 1);
-  const SharingWay all = best_split(small(), kFour, kFast);
+  const SharingWay all = best_split(small(), kFour, kFastLine);
   CHECK(all.group.ranks == 4);
   CHECK(all.group.batches == 4);
   // What a third machine has left to do is no less than what two have.
-  CHECK(best_split(small(), {.ranks = 3, .batches = 2}, kFast).group.ranks == 2);
+  CHECK(best_split(small(), {.ranks = 3, .batches = 2}, kFastLine).group.ranks == 2);
 }
 
 TEST_CASE("a step is assumed by operations, and by what memory brings", "[sharing]") {
