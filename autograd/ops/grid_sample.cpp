@@ -12,7 +12,7 @@ Tensor reflected(const Tensor& at, double low, double high) {
   const double span = high - low;
   if (span <= 0) return Tensor::zeros(at.shape(), at.dtype());
   const Tensor far = abs(at - low);
-  const Tensor turns = floor(far / span);
+  const Tensor turns = floor(far.detach() / span);
   const Tensor rest = far - turns * span;
   const Tensor is_odd = ne(turns - floor(turns / 2.0) * 2.0, 0);
   return where(is_odd, span - rest, rest) + low;
@@ -49,22 +49,23 @@ Pixels pixels_of(const Tensor& x) {
   return {concat({rows, Tensor::zeros({1, C}, x.dtype())}, 0), first, H, W};
 }
 
-// The pixels in rows y and columns x, both (N, H_out, W_out) and whole → (N, H_out, W_out, C).
+// The pixels in rows y and columns x, both (N, H_out, W_out), whole and not recorded → (N, H_out,
+// W_out, C).
 Tensor pixels_at(const Pixels& image, const Tensor& y, const Tensor& x) {
   const auto inside = [](const Tensor& at, std::int64_t count) {
     return logical_and(at >= 0.0, at < static_cast<double>(count));
   };
   const Tensor known = logical_and(inside(y, image.H), inside(x, image.W));
   // f64 has each number of a row; a place that is no number is outside, too.
-  const Tensor id = y.detach().to(DType::f64) * static_cast<double>(image.W) +
-                    x.detach().to(DType::f64) + image.first;
+  const Tensor id =
+      y.to(DType::f64) * static_cast<double>(image.W) + x.to(DType::f64) + image.first;
   const auto outside = static_cast<double>(image.rows.dim(0) - 1);
   const Tensor ids = where(known, id, Tensor::scalar(outside, DType::f64)).to(DType::i64);
   return gather_rows(image.rows, ids);
 }
 
 Tensor bilinear(const Pixels& image, const Tensor& y, const Tensor& x) {
-  const Tensor top = floor(y), left = floor(x);
+  const Tensor top = floor(y.detach()), left = floor(x.detach());
   const Tensor down = y - top, right = x - left;
   const auto part = [&](const Tensor& row, const Tensor& column, const Tensor& share) {
     return pixels_at(image, row, column) * unsqueeze(share, -1);
@@ -108,8 +109,9 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   const Tensor column = pixels(select(grid, 3, 0), x.dim(3), options);
   const Tensor row = pixels(select(grid, 3, 1), x.dim(2), options);
   const Pixels image = pixels_of(x);
-  const Tensor y = options.mode == GridMode::nearest ? pixels_at(image, round(row), round(column))
-                                                     : bilinear(image, row, column);
+  const Tensor y = options.mode == GridMode::nearest
+                       ? pixels_at(image, round(row.detach()), round(column.detach()))
+                       : bilinear(image, row, column);
   return permute(y, {0, 3, 1, 2});
 }
 

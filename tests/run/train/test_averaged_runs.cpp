@@ -192,11 +192,13 @@ TEST_CASE("decays that average nothing, and what cannot be with them, are refuse
     CHECK(r.code != 0);
     return r.err;
   };
-  for (const char* decay : {"1", "1.5", "-0.1", "nan"}) {
+  for (const char* decay : {"1", "1.5", "-0.1"}) {
     CHECK_THAT(error(decay), ContainsSubstring("--ema") && ContainsSubstring("below 1"));
   }
   CHECK_THAT(error("0"), ContainsSubstring("ema 0 would keep the weights of the last step alone"));
-  CHECK_THAT(error("much"), ContainsSubstring("--ema"));
+  for (const char* decay : {"nan", "much"}) {
+    CHECK_THAT(error(decay), ContainsSubstring(fmt::format("--ema: '{}' is not a number", decay)));
+  }
   CHECK_THAT(error("0.9", {"--local-steps", "2"}),
              ContainsSubstring("ema and local_steps exclude each other"));
   CHECK_FALSE(std::filesystem::exists(runs.folder / "none"));

@@ -27,6 +27,8 @@ inline void cut_as_qwen2(json& tokenizer) {
                       {"add_prefix_space", false},
                       {"trim_offsets", false},
                       {"use_regex", false}};
+  for (json& added : tokenizer["added_tokens"])
+    added["normalized"] = false;  // as its makers have it
   tokenizer["normalizer"] = {{"type", "NFC"}};
   tokenizer["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {split, bytes}}};
 }

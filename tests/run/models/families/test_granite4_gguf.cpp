@@ -1,6 +1,8 @@
 // Granite 4 in GGUF: how files hold Mamba-2 and joined gates, and what is refused.
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -162,17 +164,18 @@ TEST_CASE("keys and tensors that no Granite 4 can have are refused", "[families]
     CHECK_THAT(with_key(file, "granitehybrid." + key, value), ContainsSubstring(why));
   };
   using Whole = std::int64_t;
+  constexpr Whole kMost = std::numeric_limits<std::uint32_t>::max();  // that GGUF has for numbers
   refused("ssm.group_count", Whole{0}, "'granitehybrid.ssm.group_count (mamba_groups)' must be");
   refused("ssm.group_count", Whole{3}, "mamba_heads 4 are not divisible by mamba_groups 3");
   refused("ssm.group_count", Whole{2}, "llama.cpp norms the channels of each group by themselves");
   refused("ssm.time_step_rank", Whole{5}, "inner_size 32 cannot be cut into the 5 heads of");
   refused("ssm.time_step_rank", Whole{0}, "time_step_rank (mamba_heads)' must be");
-  refused("ssm.time_step_rank", Whole{1} << 40, "time_step_rank (mamba_heads)' must be");
+  refused("ssm.time_step_rank", kMost, "time_step_rank (mamba_heads)' must be");
   refused("ssm.inner_size", Whole{0}, "ssm.inner_size 0 must be 1 to");
-  refused("ssm.inner_size", Whole{-32}, "ssm.inner_size -32 must be 1 to");
+  refused("ssm.inner_size", kMost, "ssm.inner_size 4294967295 must be 1 to");
   refused("ssm.inner_size", Whole{64}, "llama.cpp wants twice n_embd, 32, in all");
   refused("ssm.state_size", Whole{7}, "has shape");
-  refused("ssm.state_size", Whole{-1}, "ssm.state_size (mamba_state_size)' must be");
+  refused("ssm.state_size", kMost, "ssm.state_size (mamba_state_size)' must be");
   refused("ssm.conv_kernel", Whole{1}, "conv_kernel 1: llama.cpp wants 2 or more");
   refused("ssm.conv_kernel", Whole{5}, "layers.0.mamba.conv1d.weight");
   refused("ssm.dt_b_c_rms", true, "'granitehybrid.ssm.dt_b_c_rms' is not supported");
@@ -187,7 +190,7 @@ TEST_CASE("keys and tensors that no Granite 4 can have are refused", "[families]
   refused("attention.head_count_kv", Heads{0, 0, 2}, "there is no tensor");
   refused("attention.head_count_kv", std::string("2"), "head_count_kv");
   refused("feed_forward_length", Whole{0}, "feed_forward_length 0 must be 1 to");
-  refused("expert_shared_feed_forward_length", Whole{-1}, "must be 0 to");
+  refused("expert_shared_feed_forward_length", kMost, "must be 0 to");
   refused("expert_used_count", Whole{5}, "expert_used_count 5 must be 1 to 4");
   refused("expert_used_count", Whole{0}, "expert_used_count 0 must be 1 to 4");
   refused("expert_count", Whole{5}, "has shape");
