@@ -108,7 +108,7 @@ const std::map<std::string, Names> kWithoutGradients = {
      {"grad_norm", "square_sums", "measure_clipping", "clip_grad_norm", "clip_grad_value"}},
     {"optim/ema.h", {"EMA"}},
     {"optim/parameter_groups.h", {"make_groups", "bytes_kept", "units_of"}},
-    {"optim/gradient_sync.h", {"make_gradient_sync", "agreed"}},
+    {"optim/gradient_sync.h", {"save", "make_gradient_sync", "agreed"}},
     {"optim/lbfgs/lbfgs.h", {"LBFGS", "inner", "learn", "place", "set_direction"}},
     {"optim/optimizer_state.h", {"OptimizerState"}},
     {"optim/optimizers/adagrad.h", {"Adagrad"}},

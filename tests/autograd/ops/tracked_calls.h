@@ -127,7 +127,7 @@ inline void add_of_images(Calls& calls) {
   each("max_pool1d", {1, 2, 4}, [](const Tensor& x) { return max_pool1d(x, 2); });
   each("avg_pool1d", {1, 2, 4}, [](const Tensor& x) { return avg_pool1d(x, 2); });
   each("adaptive_max_pool1d", {1, 2, 4}, [](const Tensor& x) { return adaptive_max_pool1d(x, 2); });
-  each("affine_grid", {1, 2, 3}, [](const Tensor& theta) { return affine_grid(theta, 4); });
+  calls.push_back({"affine_grid", {"theta"}, {{1, 2, 3}}, [](In x) { return affine_grid(x[0], 4); }});
   calls.push_back({"grid_sample", {"x", "grid"}, {image, {1, 3, 3, 2}}, [](In x) { return grid_sample(x[0], x[1]); }});
   const std::vector<std::string> with_weights = {"x", "weight", "bias"};
   const Calls lines = {

@@ -172,7 +172,7 @@ TEST_CASE("keys and tensors that no Granite 4 can have are refused", "[families]
   refused("ssm.time_step_rank", Whole{0}, "time_step_rank (mamba_heads)' must be");
   refused("ssm.time_step_rank", kMost, "time_step_rank (mamba_heads)' must be");
   refused("ssm.inner_size", Whole{0}, "ssm.inner_size 0 must be 1 to");
-  refused("ssm.inner_size", kMost, "ssm.inner_size 4294967295 must be 1 to");
+  refused("ssm.inner_size", kMost, "4294967295 cannot be cut into the 4 heads of");
   refused("ssm.inner_size", Whole{64}, "llama.cpp wants twice n_embd, 32, in all");
   refused("ssm.state_size", Whole{7}, "has shape");
   refused("ssm.state_size", kMost, "ssm.state_size (mamba_state_size)' must be");

@@ -128,7 +128,7 @@ TEST_CASE("keys and tensors that no Qwen3-Next can have are refused",
   };
   using Whole = std::int64_t;
   refused("full_attention_interval", Whole{0}, "has 1 to 4096 of them, not 0");
-  refused("full_attention_interval", Whole{-4}, "has 1 to 4096 of them, not -4");
+  refused("full_attention_interval", Whole{4097}, "has 1 to 4096 of them, not 4097");
   refused("full_attention_interval", 3.5, "'number' must be a whole number from");
   refused("full_attention_interval", 1e30, "'number' must be a whole number from");
   refused("full_attention_interval", Whole{1}, "llama.cpp wants a gated delta net in some block");

@@ -120,15 +120,17 @@ TEST_CASE("graphs of ONNX compute what both halves of an encoder-decoder do", "[
 }
 
 TEST_CASE("greedy texts of an encoder-decoder's graphs are those of the model", "[onnx]") {
-  const TempFolder folder;
-  const run::Translator t = translator_of();
-  const Halves halves = exported(folder, t);
   std::set<std::vector<std::int32_t>> all;
-  for (std::int64_t i = 0; i < 8; ++i) {
-    const Rows source = {{i, (5 * i + 3) % 12, 11 - i, 4}};
-    const auto ours = nn::translate(t.model, ids_of(source), {}, t.options()).front().tokens;
-    CHECK(greedy(halves, source, t.model.config.block_size) == ours);
-    all.insert(ours);
+  for (const int n_layer : {1, 2, 3, 4}) {
+    const TempFolder folder;
+    const run::Translator t = translator_of([&](auto& c) { c.n_layer = n_layer; });
+    const Halves halves = exported(folder, t);
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const Rows source = {{i, (5 * i + 3) % 12, 11 - i, 4}};
+      const auto ours = nn::translate(t.model, ids_of(source), {}, t.options()).front().tokens;
+      CHECK(greedy(halves, source, t.model.config.block_size) == ours);
+      all.insert(ours);
+    }
   }
   CHECK(all.size() > 1);
 }
@@ -224,13 +226,17 @@ TEST_CASE("the texts beside an encoder-decoder's graphs name its tokens and size
   }
   CHECK(generation.at("max_length") == 9);  // the start and 8 tokens
 
-  const auto tokenizer = data::Tokenizer::from_hf(folder / "out");
-  CHECK(tokenizer.encode("bé中") == t.tokenizer.encode("bé中"));
-  const json names = file("tokenizer_config.json");
-  using Tokens = std::vector<data::Token>;
-  CHECK(tokenizer.encode(names.at("pad_token").get<std::string>(), true) == Tokens{kPad});
-  CHECK(tokenizer.encode(names.at("bos_token").get<std::string>(), true) == Tokens{kStart});
-  CHECK(tokenizer.encode(names.at("eos_token").get<std::string>(), true) == Tokens{kEnd});
+  // As the tokens are numbered here. (A character that is none of them is left out in other
+  // programs, so that our own reader refuses the file.)
+  const json tokenizer = file("tokenizer.json"), names = file("tokenizer_config.json");
+  CHECK(tokenizer.at("model").at("vocab").size() == 12);
+  for (const auto& [name, id] :
+       {std::pair{"pad_token", kPad}, {"bos_token", kStart}, {"eos_token", kEnd}}) {
+    const json& added = tokenizer.at("added_tokens");
+    CHECK(std::ranges::any_of(added, [&, token = id, text = names.at(name)](const json& one) {
+      return one.at("content") == text && one.at("id") == token && one.at("special") == true;
+    }));
+  }
   CHECK(file("tokenizer.json").at("post_processor").is_null());
 }
 
