@@ -157,8 +157,8 @@ TEST_CASE("a graph of ONNX is called as transformers.js calls it, and sorted", "
                                  "past_key_values.0.key", "past_key_values.0.value",
                                  "past_key_values.1.key", "past_key_values.1.value"});
   CHECK(value_names(graph.output()) == std::vector<std::string>{"logits", "present.0.key",
-                                                             "present.0.value", "present.1.key",
-                                                             "present.1.value"});
+                                                                "present.0.value", "present.1.key",
+                                                                "present.1.value"});
   const auto& past = graph.input(3).type().tensor_type();
   CHECK(past.elem_type() == 1);
   CHECK(past.shape().dim(0).dim_param() == "batch_size");
