@@ -39,6 +39,7 @@
 #include "tapegrad/nn/generation/token_stream.h"
 #include "tapegrad/nn/layers/embedding_bag_layer.h"
 #include "tapegrad/nn/layers/image_layers.h"
+#include "tapegrad/nn/layers/module_summary.h"
 #include "tapegrad/nn/layers/recurrent.h"
 #include "tapegrad/nn/layers/sequential.h"
 #include "tapegrad/nn/layers/torch_attention.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tapegrad/arrays/row_selection.h"
+#include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/internal/blocked_signals.h"
 #include "tapegrad/base/text/internal/number_text.h"
@@ -122,6 +123,8 @@ Rows ArrayLoader::take(Cursor& cursor) const {
 }
 
 Rows ArrayLoader::next() {
+  // Here, since the tapes of this thread are what a thread of its own does not see.
+  for (const Tensor& array : arrays_) check_untracked("loader", "arrays", array);
   std::unique_ptr<Ahead> made = std::move(ahead_);
   if (made) {
     made->wait();

@@ -47,7 +47,8 @@ class ArrayLoader {
   ArrayLoader(const ArrayLoader&) = delete;
   ArrayLoader& operator=(const ArrayLoader&) = delete;
 
-  // Whatever `transform` throws is thrown here; then the loader stays before that batch.
+  // Whatever `transform` throws is thrown here; then the loader stays before that batch. Error if a
+  // live tape tracks an array, whose gradient would end here.
   Rows next();
   std::int64_t batches_per_epoch() const;
   // How many epochs are complete.

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "tapegrad/autograd/tensor/tracked.h"
 #include "tapegrad/base/error.h"
 
 namespace tapegrad::arrays {
@@ -64,6 +65,7 @@ std::vector<std::int64_t> drawn_without(std::span<const double> weights, std::in
 
 Rows rows_at(const Rows& arrays, std::span<const std::int64_t> rows) {
   const std::int64_t all = row_count(arrays);
+  for (const Tensor& array : arrays) check_untracked("rows", "arrays", array);
   for (const std::int64_t row : rows) {
     check(row >= 0 && row < all, "[rows] there is no row {}: there are {}", row, all);
   }

@@ -12,7 +12,7 @@ namespace tapegrad::arrays {
 // Kind::torch of the generator's seed.
 
 // The rows of these numbers of each array, in their order, as copies. Errors: arrays of different
-// numbers of rows; a number outside of them.
+// numbers of rows; a number outside of them; a live tape tracks an array.
 Rows rows_at(const Rows& arrays, std::span<const std::int64_t> rows);
 
 // How many rows each part gets that has this share of them: rounded down, and one more for the

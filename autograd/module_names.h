@@ -16,6 +16,9 @@ namespace tapegrad {
 std::string module_of(std::string_view parameter);
 // {"h.3", "attn", "c_attn"} of "h.3.attn.c_attn": a number belongs to the name before it.
 std::vector<std::string> module_parts(std::string_view module);
+// The block that a parameter belongs to: its name up to the first number, "h.3" of
+// "h.3.attn.c_attn.weight". Empty for a name without a number, as of embeddings and a head.
+std::string block_of(std::string_view parameter);
 
 // Which module an op belongs to, told by the parameters that it works on, for timelines and
 // pictures of tapes.

@@ -40,6 +40,8 @@ void accumulate(Tensor& sum, const Tensor& term) {
 // The gradients that backward starts from: the roots'.
 GradientMap seed(const TapeRecord& tape, const std::vector<Tensor>& roots,
                  const BackwardOptions& options) {
+  check(!tape.running,
+        "[backward] this tape is running backward already: what that calls must use another tape");
   check(!tape.spent,
         "[backward] this tape has run backward and freed what it had saved; to run it twice, pass "
         "{{.keep = true}} the first time");
@@ -173,6 +175,19 @@ class CompleteGradients {
   std::unordered_map<std::uint64_t, std::int64_t> uses_;
 };
 
+// Hands out what is left after the walk: gradients of roots that are parameters themselves. `take`
+// may do what changes the leaves.
+void hand_out(const std::unordered_map<std::uint64_t, Tensor>& leaves, GradientMap& grads,
+              const decltype(BackwardOptions::take)& take) {
+  std::vector<std::pair<Tensor, Tensor>> left;
+  for (const auto& [id, leaf] : leaves) {
+    Tensor* gradient = grads.find(id);
+    if (gradient != nullptr && leaf.requires_grad())
+      left.emplace_back(leaf, std::exchange(*gradient, Tensor()));
+  }
+  for (auto& [parameter, gradient] : left) take(parameter, std::move(gradient));
+}
+
 // Walks the steps in reverse, and calls after_step(i) for each. Gradients of results are dropped
 // once used, but for those in `wanted`.
 template <class AfterStep>
@@ -285,15 +300,12 @@ void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& opt
   CompleteGradients complete(*record_, grads, options);
   walk(*record_, grads, options.keep, record_->needs, {},
        [&](std::size_t i) { complete.after_step(i); });
+  if (options.take) return hand_out(leaves, grads, options.take);
   const std::lock_guard lock(grad_mutex);
   for (auto& [id, leaf] : leaves) {
     Tensor* found = grads.find(id);
     if (found == nullptr || !leaf.requires_grad()) continue;
     Tensor gradient = std::exchange(*found, Tensor());
-    if (options.take) {  // of a root that is a parameter itself
-      options.take(leaf, std::move(gradient));
-      continue;
-    }
     Tensor sum = leaf.grad();
     leaf.zero_grad();  // so that the sum is ours alone and can be added to in place
     // A gradient that somebody else can see (a seed, another leaf's) must not be shared by grad().

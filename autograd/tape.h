@@ -32,7 +32,7 @@ struct BackwardOptions {
   // Keeps the tape for another backward. Otherwise what was saved is freed on the way.
   bool keep = false;
   // Takes each parameter's gradient as soon as it is complete, while backward() goes on. Then
-  // nothing is added to grad().
+  // nothing is added to grad(). A gradient may share its data with others, or with a seed.
   std::function<void(const Tensor& parameter, Tensor gradient)> take = {};
 };
 
@@ -60,7 +60,7 @@ class Tape {
 
   // Adds d(root)/d(parameter) to the grad() of each parameter that the root depends on. Errors: a
   // root that this tape does not track, a seed that is missing or of another shape, a second
-  // backward without `keep` in the first.
+  // backward without `keep` in the first, or while the first one runs.
   void backward(const Tensor& root, const BackwardOptions& options = {}) {
     backward(std::vector<Tensor>{root}, options);
   }

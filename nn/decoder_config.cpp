@@ -1,5 +1,6 @@
 #include "tapegrad/nn/decoder_config.h"
 
+#include <cmath>
 #include <numbers>
 
 #include "tapegrad/base/text/internal/number_text.h"
@@ -60,6 +61,7 @@ void check_needs(const DecoderConfig& c) {
   const bool longrope = c.rope_scaling == RopeScalingKind::longrope;
   const bool mixers = !c.mixer_pattern.empty();
   const auto has = [&](char mixer) { return c.mixer_pattern.find(mixer) != std::string::npos; };
+  const bool mamba = has('M') || has('P');
   const struct {
     bool has_part, given;
     std::string_view option, part;
@@ -87,13 +89,15 @@ void check_needs(const DecoderConfig& c) {
       {c.window != 0, c.rope_window_base != 0, "rope_window_base", "window"},
       {c.rotary(), !c.rope_pattern.empty(), "rope_pattern", "positions rotary"},
       {mixers, c.conv_kernel != plain.conv_kernel, "conv_kernel", "mixer_pattern"},
-      {mixers && (has('C') || has('M') || !has('D')), c.conv_bias, "conv_bias",
-       "mixer_pattern with a C or an M"},
+      {mixers && (has('C') || mamba || !has('D')), c.conv_bias, "conv_bias",
+       "mixer_pattern with a C, an M or a P"},
       {has('D'), c.delta_heads.has_value(), "delta_heads", "mixer_pattern with a D"},
       {has('D'), c.delta_key_heads.has_value(), "delta_key_heads", "mixer_pattern with a D"},
       {has('D'), c.delta_key_size.has_value(), "delta_key_size", "mixer_pattern with a D"},
       {has('D'), c.delta_value_size.has_value(), "delta_value_size", "mixer_pattern with a D"},
-      {has('M'), c.mamba != plain.mamba, c.mamba.first_given(), "mixer_pattern with an M"},
+      {mamba, c.mamba != plain.mamba, c.mamba.first_given(), "mixer_pattern with an M or a P"},
+      {has('P'), c.scales != plain.scales, c.scales.first_given(), "mixer_pattern with a P"},
+      {c.with_gate() && !moe, c.scales.gate != 1, "gate_scale", "gated, and no moe_experts"},
       {c.ngrams > 1, c.ngram_rows != plain.ngram_rows, "ngram_rows", "ngrams"},
       {c.qk_norm, c.qk_norm_whole, "qk_norm_whole", "qk_norm"},
       {c.projects_apart(), c.attn_gate, "attn_gate", "separate_qkv"},
@@ -241,8 +245,11 @@ bool DecoderConfig::slides(int block) const {
 }
 
 ScoreOptions DecoderConfig::scores_of(int block) const {
-  return {
-      .scale = attention_scale, .softcap = attention_softcap, .window = slides(block) ? window : 0};
+  double scale = attention_scale;
+  if (const double key = scales_of(block).key; key != 1) {  // keys are scaled where scores are
+    scale = key * (scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(channels_per_head())));
+  }
+  return {.scale = scale, .softcap = attention_softcap, .window = slides(block) ? window : 0};
 }
 
 void DecoderConfig::forget_unused_mixers() {
@@ -254,6 +261,7 @@ void DecoderConfig::forget_unused_mixers() {
     delta_key_size.reset(), delta_value_size.reset();
   }
   if (!mambas) mamba = {};
+  if (!has_some('P')) scales = {};
   if (!convs && !deltas && !mambas) mixer_pattern.clear(), conv_kernel = plain.conv_kernel;
 }
 
@@ -261,9 +269,14 @@ char DecoderConfig::mixer(int block) const {
   return mixer_pattern.empty() ? 'A' : letter_of(mixer_pattern, block);
 }
 
-bool DecoderConfig::has_some(char letter) const {
+bool DecoderConfig::mixes_by(int block, char part) const {
+  const char own = mixer(block);
+  return own == part || (own == 'P' && (part == 'A' || part == 'M'));
+}
+
+bool DecoderConfig::has_some(char part) const {
   bool some = false;
-  for (int i = 0; i < n_layer; ++i) some = some || mixer(i) == letter;
+  for (int i = 0; i < n_layer; ++i) some = some || mixes_by(i, part);
   return some;
 }
 
@@ -283,6 +296,18 @@ MambaSizes DecoderConfig::mamba_sizes() const {
       std::clamp<std::int64_t>(2 * width / std::max<std::int64_t>(mamba.head_size, 1), 1, kMost);
   return {mamba.heads.value_or(static_cast<int>(usual)), mamba.head_size, mamba.groups,
           mamba.state_size};
+}
+
+MambaScales BlockScales::of_mamba() const {
+  MambaScales all = {1, 1, 1, 1, 1};
+  if (!mamba_parts.empty()) {
+    const auto own = numbers_in("mamba_part_scales", mamba_parts);
+    check(own.size() == all.size(), "mamba_part_scales must be {} numbers, not {}", all.size(),
+          own.size());
+    std::copy(own.begin(), own.end(), all.begin());
+  }
+  for (double& scale : all) scale *= mamba_in;
+  return all;
 }
 
 bool DecoderConfig::has_experts(int block) const {
@@ -326,15 +351,20 @@ void DecoderConfig::validate() const {
   check(rope_pattern.find_first_not_of("RN") == std::string::npos,
         "rope_pattern '{}' must be a row of R, for blocks with rotary positions, and N",
         rope_pattern);
-  check(mixer_pattern.find_first_not_of("ACDM") == std::string::npos,
+  check(mixer_pattern.find_first_not_of("ACDMP") == std::string::npos,
         "mixer_pattern '{}' must be a row of C, for blocks with a convolution, D, for those with a "
-        "gated delta net, M, for those with a Mamba-2, and A",
+        "gated delta net, M, for those with a Mamba-2, P, for those with one beside attention, and "
+        "A",
         mixer_pattern);
+  scales.of_mamba();
   check(delta_sizes().heads % delta_sizes().key_heads == 0,
         "delta_heads {} are not divisible by delta_key_heads {}", delta_sizes().heads,
         delta_sizes().key_heads);
   check(!has_some('M') || mamba_sizes().heads % mamba.groups == 0,
         "mamba_heads {} are not divisible by mamba_groups {}", mamba_sizes().heads, mamba.groups);
+  check(mamba.norm_groups == 0 || mamba_sizes().channels() % mamba.norm_groups == 0,
+        "mamba_norm_groups {} do not divide {} channels", mamba.norm_groups,
+        mamba_sizes().channels());
   check(mixer_pattern.find('C') == std::string::npos || n_embd % 2 == 0,
         "mixer_pattern with convolutions needs an even n_embd, not {}", n_embd);
   check(moe.pattern.find_first_not_of("ED") == std::string::npos,

@@ -6,6 +6,7 @@
 
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/nn/layers.h"
+#include "tapegrad/nn/layers/block_scales.h"
 #include "tapegrad/nn/layers/experts.h"
 #include "tapegrad/nn/layers/mamba2.h"
 
@@ -87,7 +88,8 @@ struct DecoderConfig {
   std::string window_pattern = {};
   // Which blocks have something in place of attention, as a row of letters that is repeated over
   // the blocks: C has a gated short convolution (ShortConv), D a gated delta net (GatedDeltaNet), M
-  // a Mamba-2 (Mamba2), A has attention. Empty: all have attention.
+  // a Mamba-2 (Mamba2), A has attention, and P attention and a Mamba-2 in parallel: both get the
+  // same input, and their outputs are added. Empty: all have attention.
   std::string mixer_pattern = {};
   std::int64_t conv_kernel = 3;  // positions that a convolution of any of them sees
   bool conv_bias = false;        // in all parts of a ShortConv, and in the kernel of a Mamba2
@@ -96,6 +98,7 @@ struct DecoderConfig {
   std::optional<std::int64_t> delta_key_size = {};            // [channels of a head]
   std::optional<std::int64_t> delta_value_size = {};          // [delta_key_size]
   MambaOptions mamba = {};
+  BlockScales scales = {};  // of blocks with a P
   double norm_eps = 1e-5;
   // Embeddings of the last 2 … ngrams tokens are added to the token's; 1: none. See NgramEmbedding.
   int ngrams = 1;
@@ -155,15 +158,19 @@ struct DecoderConfig {
   bool slides(int block) const;
   // True if a block has attention, or one of what may stand in its place. What is not in any of the
   // blocks has no weights.
-  bool has_attention(int block) const { return mixer(block) == 'A'; }
-  bool has_conv(int block) const { return mixer(block) == 'C'; }
-  bool has_delta(int block) const { return mixer(block) == 'D'; }
-  bool has_mamba(int block) const { return mixer(block) == 'M'; }
-  char mixer(int block) const;      // the letter of mixer_pattern
-  bool has_some(char mixer) const;  // some block has it
-  bool is_recurrent() const;        // some block has a gated delta net or a Mamba-2
+  bool has_attention(int block) const { return mixes_by(block, 'A'); }
+  bool has_conv(int block) const { return mixes_by(block, 'C'); }
+  bool has_delta(int block) const { return mixes_by(block, 'D'); }
+  bool has_mamba(int block) const { return mixes_by(block, 'M'); }
+  char mixer(int block) const;  // the letter of mixer_pattern
+  // True if that letter has the part of another one: P has those of A and M.
+  bool mixes_by(int block, char part) const;
+  bool has_some(char part) const;  // some block has it
+  bool is_recurrent() const;       // some block has a gated delta net or a Mamba-2
   DeltaSizes delta_sizes() const;
   MambaSizes mamba_sizes() const;
+  // `scales` of a block with a P, and 1 each of others.
+  BlockScales scales_of(int block) const { return mixer(block) == 'P' ? scales : BlockScales(); }
   // Options of what stands in place of attention in none of the blocks are as in a new config.
   void forget_unused_mixers();
   // The options for the scores of a block's attention.
@@ -255,7 +262,7 @@ struct DecoderConfig {
     t("mixer_pattern", c.mixer_pattern,
       "which blocks have something in place of attention, repeated over the blocks: a gated short "
       "convolution in two of three with CCA, a gated delta net in three of four with DDDA, a "
-      "Mamba-2 in five of six with MMMMMA [none]",
+      "Mamba-2 in five of six with MMMMMA; or a Mamba-2 beside attention, P [none]",
       {.newer = true});
     t("conv_kernel", c.conv_kernel, "positions that a convolution sees, its own and those before",
       {.least = 1, .most = 64, .newer = true});
@@ -274,6 +281,7 @@ struct DecoderConfig {
     t("delta_value_size", c.delta_value_size, "channels of a head of values [--delta-key-size]",
       {.least = 1, .most = 1 << 16, .newer = true});
     MambaOptions::describe(c.mamba, t);
+    BlockScales::describe(c.scales, t);
     t("ngrams", c.ngrams,
       "add embeddings of the last 2 ... N tokens to that of the token, which cost memory and no "
       "time; 1: none",

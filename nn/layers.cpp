@@ -110,7 +110,8 @@ Tensor FeedForward::operator()(const Tensor& x, Rng* rng) const {
     const std::vector<Tensor> parts = config.joined_gate
                                           ? split(c_fc(x), {config.hidden, config.hidden}, -1)
                                           : outputs_of(x, {&c_gate, &c_fc});
-    return activate_gated(parts[0], parts[1], config.activation);
+    const Tensor gate = config.gate_scale == 1 ? parts[0] : parts[0] * config.gate_scale;
+    return activate_gated(gate, parts[1], config.activation);
   };
   return maybe_dropout(c_proj(maybe_dropout(inner(), config.hidden_dropout, rng)), config.dropout,
                        rng);

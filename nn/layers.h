@@ -122,6 +122,7 @@ struct FeedForwardConfig {
   Activation activation = Activation::gelu;
   double dropout = 0;         // of the result
   double hidden_dropout = 0;  // between the linears
+  double gate_scale = 1;      // of the gate, before its activation
   FeedForwardNames names = {};
 };
 // c_proj(f(c_fc(x))), or gated c_proj(f(c_gate(x))·c_fc(x)) (Shazeer, "GLU Variants Improve

@@ -31,7 +31,20 @@ struct StepMemory {
   double averages = 0;     // of the weights that are trained, if a run keeps them (--ema)
   double activations = 0;  // with the scratch memory of the forward pass, at its peak
   double total = 0;
+
+  // For processes that share what they train: of which each sends gradients away as they come.
+  // At the peak of forward and backward, beside weights: all but gradients that are complete.
+  double passes = 0;
+  // The same where those of no block are kept until backward ends, and then copied.
+  double passes_by_blocks = 0;
+  double updating = 0;  // in an update, beside weights, gradients and the optimiser's tensors
+  // Of what is trained, the blocks (block_of in module_names.h), and the largest one.
+  double blocks = 0, largest_block = 0;
+  double elsewhere = 0;  // weights that other processes alone have during a step
 };
+
+// Fills in `blocks` and `largest_block`.
+void measure_blocks(StepMemory& memory, const NamedTensors& parameters);
 
 // Bytes that an optimiser keeps, from the first step to the last: see StepMemory.
 struct KeptBytes {
@@ -42,7 +55,7 @@ using BytesKept = std::function<KeptBytes(const NamedTensors& parameters)>;
 using Update = std::function<void(const NamedTensors& parameters)>;
 
 namespace detail {
-StepMemory measure(const DryRun& dry, const Params& params, const std::function<Tensor()>& loss,
+StepMemory measure(DryRun& dry, const Params& params, const std::function<Tensor()>& loss,
                    const BytesKept& kept, const Update& update);
 }
 
@@ -60,7 +73,7 @@ template <class MakeModel, class LossOf>
 StepMemory measure_step(const std::function<Params()>& make_params, const MakeModel& make_model,
                         const LossOf& loss_of, const BytesKept& kept = {},
                         const Update& update = {}) {
-  const DryRun dry;
+  DryRun dry;
   const Params params = make_params();
   const auto model = make_model(params);
   return detail::measure(

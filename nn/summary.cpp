@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
+#include "tapegrad/autograd/module_names.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/decoder_names.h"
@@ -38,7 +38,7 @@ double flops_of(const Rows& rows) {
 Rows rows_of(const NamedTensors& parameters) {
   Rows rows;
   for (const auto& [name, t] : parameters) {
-    const std::string module = name.substr(0, name.rfind('.'));
+    const std::string module = module_of(name);
     if (rows.empty() || rows.back().name != module) rows.push_back({module, {}});
     rows.back().weights.push_back(t.shape());
   }
@@ -88,16 +88,14 @@ std::vector<SummaryBlocks> kinds_of(const DecoderConfig& c) {
 
 // The names of a model's parts.
 struct Names {
-  std::string blocks, mixer, projection_end, delta_end, mamba_end, mlp, embedding, positions,
-      ngrams, head;
+  std::string blocks, projection_end, delta_end, mamba_end, mlp, embedding, positions, ngrams, head;
+  std::vector<std::string> mixers;
   explicit Names(const DecoderConfig& c) {
     const DecoderNames names = decoder_names(c);
     blocks = std::string(names.blocks) + ".";
-    const char* const first = c.has_conv(0)    ? names.conv
-                              : c.has_delta(0) ? names.delta
-                              : c.has_mamba(0) ? names.mamba
-                                               : names.attention;
-    mixer = fmt::format("{}0.{}", blocks, first);
+    for (const char* mixer : {names.attention, names.conv, names.delta, names.mamba}) {
+      mixers.push_back(fmt::format("{}0.{}", blocks, mixer));
+    }
     projection_end = fmt::format(".{}.{}", names.attention, names.in_attention.out);
     delta_end = fmt::format(".{}.{}", names.delta, names.in_delta.out);
     mamba_end = fmt::format(".{}.{}", names.mamba, names.in_mamba.out);
@@ -153,7 +151,7 @@ SummaryRow mamba_row(const DecoderConfig& c, const std::string& name) {
   return {name, {}, flops, note};
 }
 
-using Line = std::array<std::string, 5>;
+using Line = std::vector<std::string>;
 
 Line line_of(const SummaryRow& row) {
   const std::int64_t n = row.parameters();
@@ -175,20 +173,6 @@ void add_blocks(const Rows& block, const std::string& name, std::int64_t count,
   if (count == 1) return;
   lines.push_back(total_line(others, "as " + name, (count - 1) * parameters_of(block),
                              static_cast<double>(count - 1) * flops_of(block)));
-}
-
-// Text in the first two columns, numbers in the others.
-std::string aligned(const std::vector<Line>& lines) {
-  std::array<std::size_t, 5> width{};
-  for (const Line& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) width[i] = std::max(width[i], line[i].size());
-  }
-  std::string text;
-  for (const Line& line : lines) {
-    text += fmt::format("{:<{}}  {:<{}}  {:>{}}  {:>{}}  {:>{}}\n", line[0], width[0], line[1],
-                        width[1], line[2], width[2], line[3], width[3], line[4], width[4]);
-  }
-  return text;
 }
 
 }  // namespace
@@ -256,7 +240,11 @@ std::int64_t Summary::parameters_if_tied() const {
 }
 
 std::int64_t Summary::mixer_parameters() const {
-  return parameters_of(kinds.front().rows, Names(config).mixer);
+  std::int64_t n = 0;  // of those that there are
+  for (const std::string& mixer : Names(config).mixers) {
+    n += parameters_of(kinds.front().rows, mixer);
+  }
+  return n;
 }
 std::int64_t Summary::feed_forward_parameters() const {
   return parameters_of(kinds.front().rows, Names(config).mlp);
@@ -285,7 +273,7 @@ std::string Summary::str() const {
   }
   for (const SummaryRow& row : head) lines.push_back(line_of(row));
   lines.push_back(total_line("all", "", parameters(), flops()));
-  std::string text = aligned(lines);
+  std::string text = table_text("llrrr", lines);
   text += fmt::format("\n{} parameters, {:.2f} MB in f32", grouped(parameters()),
                       static_cast<double>(4 * parameters()) / (1 << 20));
   if (!config.tied) {
@@ -299,10 +287,11 @@ std::string Summary::str() const {
   const std::string where = kinds.size() > 1 ? names.block(0) : "each block";
   text += fmt::format("\nin {} {} of the {}, {} of the feed-forward", where,
                       grouped(mixer_parameters()),
-                      config.has_conv(0)    ? "convolution"
-                      : config.has_delta(0) ? "gated delta net"
-                      : config.has_mamba(0) ? "Mamba-2"
-                                            : "attention",
+                      config.has_conv(0)        ? "convolution"
+                      : config.has_delta(0)     ? "gated delta net"
+                      : !config.has_mamba(0)    ? "attention"
+                      : config.has_attention(0) ? "attention and the Mamba-2"
+                                                : "Mamba-2",
                       grouped(feed_forward_parameters()));
   return text + fmt::format("\n{:.3g} GFLOPs per token of a forward pass over {} tokens\n",
                             flops() / 1e9, grouped(tokens));

@@ -40,7 +40,7 @@ struct Summary {
   std::int64_t active_parameters() const;  // that a token meets: less than all with experts
   // The count if the head shares, or shared, the token embedding.
   std::int64_t parameters_if_tied() const;
-  std::int64_t mixer_parameters() const;         // of block 0: of its attention or convolution
+  std::int64_t mixer_parameters() const;         // of block 0: of what mixes positions
   std::int64_t feed_forward_parameters() const;  // of block 0
   double flops() const;
   double block_flops() const;  // of all blocks together

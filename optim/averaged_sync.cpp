@@ -56,6 +56,7 @@ class AveragedSync : public GradientSync {
     ema_.update();
   }
   void zero_grad() override { sync_->zero_grad(); }
+  void gather_parameters() override { sync_->gather_parameters(); }
   std::int64_t steps() const override { return sync_->steps(); }
   const ParameterGroups& groups() const override { return sync_->groups(); }
   NamedTensors agreed(NamedTensors tensors) const override;

@@ -51,23 +51,24 @@ class OwnUpdates : public GradientSync {
 
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules, Processes* processes,
-                                                 CommDType sent,
-                                                 const std::optional<LocalSteps>& local,
+                                                 const Sharing& sharing,
                                                  const NamedTensors& buffers) {
-  return make_gradient_sync(parameters, make_groups(parameters, rules), processes, sent, local,
+  return make_gradient_sync(parameters, make_groups(parameters, rules), processes, sharing,
                             buffers);
 }
 
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const ParameterGroups& groups,
-                                                 Processes* processes, CommDType sent,
-                                                 const std::optional<LocalSteps>& local,
+                                                 Processes* processes, const Sharing& sharing,
                                                  const NamedTensors& buffers) {
+  const auto& [sent, shard, local] = sharing;
   if (processes != nullptr && processes->alone()) processes = nullptr;
+  check(!local || shard != Shard::parameters,
+        "processes that make local steps have weights of their own, and cannot share them");
   if (local) return make_local_steps(parameters, groups, *local, processes, sent, buffers);
   check(sent != CommDType::int8, "int8 is for differences of weights, which local steps make");
   if (processes == nullptr) return std::make_unique<OwnUpdates>(parameters, groups);
-  return std::make_unique<SharedGradientSync>(parameters, groups, *processes, sent);
+  return std::make_unique<SharedGradientSync>(parameters, groups, *processes, sent, shard);
 }
 
 }  // namespace tapegrad::optim

@@ -9,9 +9,8 @@
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/comm/processes.h"
 #include "tapegrad/optim/clip.h"
-#include "tapegrad/optim/comm_dtype.h"
-#include "tapegrad/optim/local_steps.h"
 #include "tapegrad/optim/parameter_groups.h"
+#include "tapegrad/optim/sharing.h"
 
 namespace tapegrad::optim {
 
@@ -50,9 +49,14 @@ class GradientSync {
   // far as this process has them. Of several, each has other parts, and together they have all. A
   // parameter without a gradient has none.
   virtual std::vector<GradientPart> gradients() const = 0;
-  // See OptimizerState::step. Afterwards every process has all new parameters, or its own ones.
+  // See OptimizerState::step. Afterwards every process has all new parameters, or its own ones, or
+  // parts: see gather_parameters().
   virtual void step(double lr, double grad_factor, double decay_factor = 1) = 0;
   virtual void zero_grad() = 0;
+  // With Shard::parameters, a process has whole parameters only where this says so: from this call
+  // until the next round or step, they may be read, and written to if a round is next. All
+  // processes must call it. Does nothing where parameters are always whole.
+  virtual void gather_parameters() {}
   virtual std::int64_t steps() const = 0;
   // The groups of the parameters, in their order.
   virtual const ParameterGroups& groups() const = 0;
@@ -80,23 +84,20 @@ class GradientSync {
   virtual std::int64_t steps_since_agreed() const { return 0; }
 };
 
-// For one process, or for a group. `sent` is how gradients travel between processes: bf16 halves
-// the bytes, and rounds each micro-batch's gradients before they are added up. With `local`, it is
-// how differences of weights travel at a meeting, both ways. `buffers`, of f32, are tensors that
-// the caller may change after each step(), in all processes alike. Local steps keep their values of
-// the last meeting, too.
+// For one process, or for a group. Errors: `sent` is int8 without `local`; the processes share
+// parameters, and make local steps, by which each comes to have others. `buffers`, of f32, are
+// tensors that the caller may change after each step(), in all processes alike. Local steps keep
+// their values of the last meeting, too.
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules,
                                                  Processes* processes = nullptr,
-                                                 CommDType sent = CommDType::f32,
-                                                 const std::optional<LocalSteps>& local = {},
+                                                 const Sharing& sharing = {},
                                                  const NamedTensors& buffers = {});
 // For groups that the caller has made, with optimisers of its own perhaps.
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const ParameterGroups& groups,
                                                  Processes* processes = nullptr,
-                                                 CommDType sent = CommDType::f32,
-                                                 const std::optional<LocalSteps>& local = {},
+                                                 const Sharing& sharing = {},
                                                  const NamedTensors& buffers = {});
 
 }  // namespace tapegrad::optim

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
+#include "tapegrad/autograd/module_names.h"
 #include "tapegrad/base/internal/number_rules.h"
 #include "tapegrad/base/text/internal/name_pattern.h"
 #include "tapegrad/base/text/internal/number_text.h"
@@ -218,6 +220,24 @@ std::vector<std::int64_t> units_of(const NamedTensors& parameters, const Paramet
     units.push_back(unit_of(groups.of(p).optimizer->cut(shape), shape));
   }
   return units;
+}
+
+std::vector<std::vector<std::size_t>> blocks_of(const NamedTensors& parameters) {
+  std::vector<std::vector<std::size_t>> blocks;
+  std::vector<std::size_t> others;
+  std::map<std::string, std::size_t> known;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const std::string name = block_of(parameters[p].first);
+    if (name.empty()) {
+      others.push_back(p);
+      continue;
+    }
+    const auto [at, is_new] = known.emplace(name, blocks.size());
+    if (is_new) blocks.emplace_back();
+    blocks[at->second].push_back(p);
+  }
+  blocks.push_back(std::move(others));
+  return blocks;
 }
 
 }  // namespace tapegrad::optim

@@ -68,5 +68,8 @@ double bytes_kept(const NamedTensors& parameters, const ParameterGroups& groups)
 std::int64_t longest_period(const ParameterGroups& groups);
 // Multiples of so many elements are where each parameter may be cut (see shares.h).
 std::vector<std::int64_t> units_of(const NamedTensors& parameters, const ParameterGroups& groups);
+// The numbers of the parameters of each block of a model (block_of in module_names.h), in the order
+// of the first one of each. The last element has those of no block.
+std::vector<std::vector<std::size_t>> blocks_of(const NamedTensors& parameters);
 
 }  // namespace tapegrad::optim

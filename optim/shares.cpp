@@ -130,7 +130,8 @@ std::vector<std::int64_t> sizes_of(const NamedTensors& parameters) {
 }
 
 std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
-                              std::int64_t bucket_size, const std::vector<std::int64_t>& units) {
+                              std::int64_t bucket_size, const std::vector<std::int64_t>& units,
+                              const std::vector<ParameterNumbers>& blocks) {
   std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks));  // elements of each rank
   const std::vector<int> whole = whole_owners(sizes, units, loads);
   std::vector<Bucket> buckets;
@@ -142,7 +143,7 @@ std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
     chunks.clear();
     size = 0;
   };
-  for (std::size_t p = sizes.size(); p-- > 0;) {
+  const auto add = [&](std::size_t p) {
     const std::int64_t unit = units.empty() ? kSquareChunk : units[p];
     for (std::int64_t begin = 0; begin < sizes[p]; begin += unit) {
       const std::int64_t end = std::min(begin + unit, sizes[p]);
@@ -150,8 +151,18 @@ std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
       size += end - begin;
       if (size >= bucket_size) close();
     }
+  };
+  const auto add_block = [&](const ParameterNumbers& block) {
+    for (std::size_t i = block.size(); i-- > 0;) add(block[i]);
+    close();
+  };
+  if (blocks.empty()) {
+    for (std::size_t p = sizes.size(); p-- > 0;) add(p);
+    close();
+    return buckets;
   }
-  close();
+  for (std::size_t b = blocks.size() - 1; b-- > 0;) add_block(blocks[b]);
+  add_block(blocks.back());
   return buckets;
 }
 

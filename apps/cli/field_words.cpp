@@ -57,10 +57,10 @@ const std::vector<FieldWord>& all_field_words() {
        "Early stopping ends a run whose validation loss has stopped falling.",
        {"--early-stop", "--eval-interval", "--keep"}},
       {{"data parallel", "DDP", "ZeRO", "FSDP", "distributed", "MPI", "multi-node"},
-       "Data parallel: `mpirun -n 4 tapegrad train …` shares batches, and the moments of AdamW "
-       "(ZeRO-1), among processes.",
-       {"train --gradient-accumulation-steps", "train --comm-dtype", "train --ranks",
-        "train --bandwidth", "train --latency"}},
+       "Data parallel: `mpirun -n 4 tapegrad train …` shares batches, gradients and the moments of "
+       "AdamW (ZeRO-2), and with --shard parameters all weights (ZeRO-3), among processes.",
+       {"train --gradient-accumulation-steps", "train --shard", "train --comm-dtype",
+        "train --ranks", "train --bandwidth", "train --latency"}},
       {{"DiLoCo", "local SGD", "Lookahead", "federated averaging", "low communication",
         "outer optimizer"},
        "Local steps: processes train by themselves, and meet only every H steps.",
@@ -121,7 +121,7 @@ const std::vector<FieldWord>& all_field_words() {
       {{"linear attention", "gated delta net", "gated DeltaNet", "Qwen3-Next"},
        "Blocks with a state of one size, in place of attention.",
        {"train --mixer-pattern", "train --delta-heads", "train --attn-gate"}},
-      {{"state space model", "SSM", "Mamba", "Mamba-2", "Granite 4"},
+      {{"state space model", "SSM", "Mamba", "Mamba-2", "Granite 4", "Falcon-H1"},
        "Blocks with a state of one size, which forgets, in place of attention.",
        {"train --mixer-pattern", "train --mamba-heads", "train --mamba-state-size"}},
       {{"RoPE", "rotary", "positional encoding", "position embedding"},

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <cstdio>
 
 #include "tapegrad/apps/cli/command.h"

@@ -4,6 +4,10 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/watch/report/model_page.h"
+#include "tapegrad/apps/watch/report/report_html.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/run/folder/file_names.h"
 #include "tapegrad/run/models/formats/export.h"
 
 namespace tapegrad {
@@ -89,6 +93,18 @@ run::Exported exported(const Options& o, const run::ExportFormat& format, const 
   return run::export_model(run::load(std::move(opened)), format, o.out, type, o.overwrite);
 }
 
+// The page is written already: an error is printed; the program still succeeds.
+void link_in_report(const std::filesystem::path& folder, const std::filesystem::path& written) {
+  try {
+    const auto page = watch::model_page_of(folder);
+    if (!page || !std::filesystem::equivalent(page->written, written)) return;
+    if (!watch::link_model_page(folder)) return;
+    fmt::print("linked in {}\n", (folder / run::kReportFile).string());
+  } catch (const std::exception& error) {
+    print_error(fmt::format("note: no link in the run's report: {}\n", error.what()));
+  }
+}
+
 int export_it(const Options& o) {
   const run::ExportFormat& format = run::export_format(o.format);
   const StoredType& type = o.dtype.empty() ? *format.types.front() : stored_type(o.dtype);
@@ -98,6 +114,7 @@ int export_it(const Options& o) {
              written.files.empty() ? "" : "/: ", fmt::join(written.files, ", "));
   if (!written.other_types.empty()) fmt::print("{}\n", written.other_types);
   fmt::print("open: {}\n", written.use);
+  if (format.name == "html" || format.name == "web") link_in_report(o.model, o.out);
   return 0;
 }
 

@@ -23,7 +23,8 @@ def types_header(translator, headers):
         pairs = ", ".join(f'NameOf<{name}>{{"{value}", {name}::{value}}}' for value in values)
         lines.append(f"template <>\ninline constexpr std::array kNames<{name}>{{{pairs}}};")
     for name, struct in translator.results.items():
-        fields = ", ".join(f"result.{f.name}" for f in struct.fields)
+        owner = name.rpartition("::")[0]
+        fields = ", ".join(f"to_python(result.{f.name})" if translator.pair_of(f.type, owner) else f"result.{f.name}" for f in struct.fields)
         lines.append(f"inline py::object to_python(const {name}& result) {{\n"
                      f"  return make_result<{name}>({fields});\n}}")
     return "\n".join(lines + ["", "}  // namespace tapegrad::python", ""])

@@ -34,6 +34,7 @@ PYBIND11_MODULE(_core, m) {
   bind_dtypes(m);
   py::module_ nn = m.def_submodule("_nn");
   nn.attr("__name__") = "tapegrad.nn";
+  nn.def_submodule("init", "Functions that fill a tensor, as torch.nn.init.");
   TensorClass tensor = bind_tensor(m);
   bind_op_types(m);
   bind_training(m, nn);
@@ -42,6 +43,7 @@ PYBIND11_MODULE(_core, m) {
   bind_ops(m);
   bind_tape(m);
   bind_own_ops(m);
+  bind_loader(m);
   bind_tokenizer(m);
   bind_train(m);
   DecoderClass decoder = bind_decoder(m);

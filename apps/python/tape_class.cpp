@@ -103,9 +103,17 @@ BackwardOptions backward_options(const std::optional<Tensors>& seeds, bool keep)
 }
 
 void backward(const PythonTape& tape, const Tensors& roots, const std::optional<Tensors>& seeds,
-              bool keep) {
+              bool keep, const std::optional<Callable>& take) {
   Tape& running = tape.get().tape;
-  const auto options = backward_options(seeds, keep);
+  auto options = backward_options(seeds, keep);
+  if (take) {
+    options.take = [f = *take](const Tensor& parameter, Tensor gradient) {
+      // As for grad(): what others can see, such as a seed, must not change with it.
+      if (!gradient.sole_owner()) gradient = gradient.clone();
+      const py::gil_scoped_acquire locked;
+      f.handle()(parameter, gradient);
+    };
+  }
   const py::gil_scoped_release unlocked;
   running.backward(listed(roots), options);
 }
@@ -148,10 +156,11 @@ void bind_tape(py::module_& m) {
           [](const PythonTape& tape, const Tensor& t) { return tape.get().tape.tracks(t); },
           py::arg("x"), "True if an op on x would be recorded.")
       .def("backward", &backward, py::arg("roots"), py::arg("seeds") = py::none(),
-           py::arg("keep") = false,
+           py::arg("keep") = false, py::arg("take") = py::none(),
            "Adds d(root)/d(parameter) to the grad of each parameter that the root depends on. "
            "`seeds`, the gradients to start from, may be left out for scalars. Frees the record "
-           "unless `keep`.")
+           "unless `keep`. With take(parameter, gradient), nothing is added: it gets each gradient "
+           "as soon as that is complete, while backward goes on.")
       .def("gradient", &gradient, py::arg("roots"), py::arg("wrt"), py::arg("seeds") = py::none(),
            py::arg("keep") = false,
            "The gradients of the roots' sum with respect to each of `wrt`, without touching any "

@@ -1,7 +1,9 @@
-// What layers have in common, and optimisers: generate_ops.py reads the rest from their headers.
+// What layers and modules have in common, and optimisers: generate_ops.py reads the rest from their
+// headers.
 
 #include "tapegrad/apps/python/internal/bindings.h"
 #include "tapegrad/apps/python/internal/op_support.h"
+#include "tapegrad/nn/layers/module_summary.h"
 #include "tapegrad/optim/ema.h"
 
 namespace tapegrad::python {
@@ -16,9 +18,38 @@ void step(AnyOptimizer& optimizer, const std::optional<Number>& lr, Number grad_
 
 Parameters state(const AnyOptimizer& optimizer) { return {optimizer.state->state()}; }
 
+nn::ModuleSummary summary(const Parameters& tensors, const std::optional<Callable>& forward) {
+  if (!forward) return nn::module_summary(tensors);
+  return nn::module_summary(tensors, [&] { forward->handle()(); });
+}
+
+std::string table(const nn::ModuleSummary& summary) {
+  std::string text = summary.str();
+  text.pop_back();  // print() ends the last line
+  return text;
+}
+
+void bind_summary(py::module_& layers) {
+  using nn::ModulePart, nn::ModuleSummary;
+  py::class_<ModulePart>(layers, "ModulePart", "A part of a module: what summary() says of it.")
+      .def_readonly("name", &ModulePart::name)
+      .def_readonly("shapes", &ModulePart::shapes, "Those of its tensors.")
+      .def_readonly("parameters", &ModulePart::parameters, "How many numbers are trained.")
+      .def_readonly("fixed", &ModulePart::fixed, "How many are not, as running means.")
+      .def_readonly("output", &ModulePart::output, "The shape of its output, or None.");
+  py::class_<ModuleSummary>(layers, "ModuleSummary", "The parts of a module, as a table.")
+      .def_readonly("parts", &ModuleSummary::parts)
+      .def_property_readonly("parameters", &ModuleSummary::parameters)
+      .def_property_readonly("fixed", &ModuleSummary::fixed)
+      .def("__str__", &table)
+      .def("__repr__", &table);
+  layers.def("_summary", &summary, py::arg("tensors"), py::arg("forward") = py::none());
+}
+
 }  // namespace
 
 void bind_training(py::module_& m, py::module_& nn) {
+  bind_summary(nn);
   py::class_<AnyLayer>(nn, "Layer", "What has parameters, and is called with tensors.")
       .def(
           "parameters", [](const AnyLayer& l) { return Parameters{l.params.parameters()}; },

@@ -7,15 +7,16 @@ argument."""
 import keyword
 from dataclasses import replace
 
-from header_parser import Unreadable
+from header_parser import Parameter, Unreadable
 
 LEFT_OUT = {
     "BatchInvariant": "texts of several rows are made in C++",
     "linear_distillation": "a Teacher is a function, which would be written in Python",
     "attention_reference": "KeepMask is made by C++ alone; attention() has the same results",
     "FeedForward": "its linears have names of their own in files: two Linear and an op are one",
-    "LSTM": "its state is a pair of tensors: lstm() takes them one by one",
-    "LSTMCell": "its state is a pair of tensors",
+    "Init": "functions of nn.init fill tensors",
+    "refill": "functions of nn.init fill tensors",
+    "zero_row": "nn.Embedding has padding_idx",
     "TokenRows": "ids alone are rows",
     "Decoder.adapters": "adapters are opened in C++",
     "Rng.take_blocks": "dropout draws so",
@@ -40,6 +41,9 @@ PLAIN = {
     **{name: f"const {name}&" for name in ("std::array<double, 3>", "std::vector<double>", "std::vector<std::int64_t>")},
     **{name: name for name in ("bool", "int", "int64_t", "uint64_t", "std::int32_t", "std::int64_t", "std::optional<std::int64_t>")},
     **{name: name for name in ("DType", "Rng&", "Rng*", "Tensor&")},
+    "const Rows&": "const std::vector<Tensor>&",
+    "std::span<const std::int64_t>": "const std::vector<std::int64_t>&",
+    "std::span<const double>": "const std::vector<double>&",
     "const std::vector<int>&": "const Dims&",
     "std::string_view": "const std::string&",
     "double": "Number",
@@ -52,11 +56,13 @@ FUNCTIONS = {
     "const TensorsFunction&": "function_of_several",
     "const CheckpointFunction&": "function_with_rng",
     "const std::function<Tensor(std::int64_t example)>&": "function_of_example",
+    "const Closure&": "function_of_loss",
 }
 TENSORS = ("const Tensor&", "const Tensor*", "const std::vector<Tensor>&", "Tensor&", "const Parameters&", "DecoderLayer&")
 RESULTS = {
     *("void", "Tensor", "bool", "float", "double", "int", "int64_t", "uint32_t", "uint64_t", "std::int64_t", "std::uint64_t", "std::size_t"),
-    *("std::string", "Shape", "DType", "Grads", "std::vector<Grads>", "std::vector<Tensor>", "std::vector<double>", "std::vector<int64_t>"),
+    *("std::string", "Shape", "DType", "Grads", "Rows", "std::vector<Grads>", "std::vector<Rows>", "std::vector<Tensor>"),
+    *("std::vector<double>", "std::vector<int64_t>", "std::vector<std::int64_t>"),
 }
 KEEP_RNG = "py::keep_alive<1, 2>()"  # a layer's Params refer to it
 RNG, LR, DTYPE = 'py::arg("rng")', 'py::arg("lr") = 1e-3', 'py::arg_v("dtype", DType::f32, "f32")'
@@ -106,6 +112,12 @@ class Translator:
             self.argument(field, name)
         self.classes[name] = struct
 
+    def pair_of(self, type_name, owner):
+        """The name of a struct that is two tensors, as the state of an LSTM."""
+        struct = self.found.structs.get(f"{owner}::{type_name}") or self.found.structs.get(type_name)
+        is_pair = struct and not struct.problem and [(f.type, f.default) for f in struct.fields] == [("Tensor", None)] * 2
+        return struct.name if is_pair else None
+
     def argument(self, parameter, owner=""):
         """(parameter of the binding, the op's argument, pybind11's py::arg) of one parameter or field."""
         name, default = parameter.name + "_" * keyword.iskeyword(parameter.name), parameter.default
@@ -119,6 +131,9 @@ class Translator:
             if default is not None:
                 shown += f' = "{default.rsplit("::", 1)[-1]}"'
             return f"const std::string& {name}", f'value_of<{enum}>({name}, "{name}")', shown
+        if default == "{}" and (pair := self.pair_of(bare, owner)):
+            given = f"{name} ? {pair}{{(*{name})[0], (*{name})[1]}} : {pair}{{}}"
+            return f"const std::optional<std::array<Tensor, 2>>& {name}", given, f"{shown} = py::none()"
         if bare.startswith("std::optional<") and bare != "std::optional<std::int64_t>":
             self.need_class(bare[len("std::optional<") : -1])
             return f"const {bare}& {name}", name, f"{shown} = py::none()"
@@ -179,11 +194,29 @@ class Translator:
         if result in RESULTS:
             return
         struct = self.found.structs.get(f"{owner}::{result}") or self.found.structs.get(result)
-        if struct is None or struct.problem or any(f.type not in ("Tensor", "Grads", "double") or f.default for f in struct.fields):
+        if struct is None or struct.problem:
             raise Unreadable(f"the result '{function.result}'")
+        for field in struct.fields:
+            if pair := self.pair_of(field.type, owner):
+                self.results[pair] = self.found.structs[pair]  # before the struct that it is in
+            elif field.type not in ("Tensor", "Grads", "double") or field.default:
+                raise Unreadable(f"the result '{function.result}'")
         self.results[struct.name] = struct
 
+    def initialiser(self, function):
+        """A function of nn.init that fills a tensor and returns it, with the name that it has in PyTorch. What takes no arguments draws
+        nothing. Behind the generator, arguments have names: kaiming_uniform_ takes either the fan or options."""
+        _, arguments, shown = self.call(function)
+        filled, draws = [Parameter("Tensor&", "x", None)], bool(shown)
+        filled += [Parameter("Rng&", "rng", None)] * draws
+        filler = replace(function, result="Tensor&", parameters=[*filled, *function.parameters])
+        call = f"filled(x, {function.space}::{function.name}({arguments}){', rng' * draws})"
+        shown = ['py::arg("x")', *[RNG, "py::kw_only()"] * draws, *shown, literal(function.comment)]
+        return definition("init_of(m)", f"{function.name}_", filler, call, self.call(filler)[0], shown)
+
     def function(self, function):
+        if function.result == "Init":
+            return self.initialiser(function)
         parameters, arguments, shown = self.call(function)
         self.need_result(function)
         call = f"{function.space}::{function.name}({arguments})"
@@ -271,7 +304,7 @@ class Translator:
         if struct.name in LEFT_OUT or struct.name in SELVES or not members:
             return []
         made_of = {f.parameters[0].type: f for f in members if f.name == struct.name and f.parameters}
-        if "NamedTensors" in made_of:
+        if "NamedTensors" in made_of and not any(f.name == "step" for f in members):  # which it has of OptimizerState
             lines = self.optimizer(struct, made_of["NamedTensors"])
         elif "const Params&" in made_of:
             lines = self.layer(struct, made_of["const Params&"])

@@ -125,7 +125,7 @@ Program::Program(Options plan, run::RunFolder& folder, run::Text text, PairData 
       text_(std::move(text)),
       data_(std::move(data)),
       memory_(run::checked_memory(memory_of(plan_, data_), plan_.call.max_minutes.has_value(),
-                                  folder.processes(), plan_.optimizer.local_steps.has_value())),
+                                  folder.processes(), plan_.optimizer.sharing())),
       rng_(plan_.random.seed),
       params_(folder.params(rng_, plan_.optimizer.precision())),
       model_(make_model(params_, plan_, rng_)),

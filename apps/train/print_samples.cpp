@@ -56,7 +56,7 @@ void Program::print_answers(run::Report& report, bool recorded) const {
 }
 
 void Program::print_samples(run::Report& report) const {
-  if (shows_sample(report)) return;  // it stands there already
+  if (shows_sample(report.iteration())) return;  // it stands there already
   if (data_.chat) return print_answers(report, /*recorded=*/false);
   std::vector<nn::Tokens> prompts(std::size(kSampleHeadings), run::default_prompt(data_.tokenizer));
   run::TextStream samples = continuation(std::move(prompts), kSampling);
@@ -69,14 +69,14 @@ void Program::print_samples(run::Report& report) const {
   }
 }
 
-bool Program::shows_sample(const run::Report& report) const {
+bool Program::shows_sample(std::int64_t step) const {
   const auto interval = plan_.epochs.sample_interval;
-  return interval && report.iteration() > 0 && report.iteration() % *interval == 0;
+  return interval && step > 0 && step % *interval == 0;
 }
 
 // After every sample_interval steps: the same draws each time, and none of the run's own.
 void Program::print_sample(run::Report& report) const {
-  if (!shows_sample(report)) return;
+  if (!shows_sample(report.iteration())) return;
   if (data_.chat) return print_answers(report, /*recorded=*/true);
   report.line(fmt::format("\nsample at step {}:", report.iteration()));
   report.text(plan_.epochs.sample_prompt);

@@ -61,7 +61,7 @@ Program::Program(Plan plan, run::RunFolder& folder, run::Text text, run::TextDat
       settings_(settings_of(plan_, data_)),
       prompt_(run::prompt_tokens(data_.tokenizer, plan_.epochs.sample_prompt)),
       memory_(run::checked_memory(memory_of(plan_), plan_.call.max_minutes.has_value(),
-                                  folder.processes(), plan_.optimizer.local_steps.has_value())),
+                                  folder.processes(), plan_.optimizer.sharing())),
       rng_(plan_.random.seed),
       params_(make_params(weight_plan(plan_), folder, rng_)),
       gpt_(make_gpt(params_, weight_plan(plan_), plan_.init.init, plan_.extras.recomputes(), rng_)),
@@ -98,7 +98,7 @@ run::Task Program::task() {
             run::keep_text(folder, data_.tokenizer, plan_.text.source(), text_);
           },
       .after_step = [this](run::Report& report, bool made) { after_step(report, made); },
-      .after_step_due = [this](const run::Report& r, bool made) { return prints_text(r, made); },
+      .after_step_due = [this](std::int64_t step, bool made) { return prints_text(step, made); },
       .finish = [this](run::Report& report) { finish(report); },
       .side_costs = [this] { return side_costs(); },
       .about = about(),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,15 +25,15 @@ class Program {
 
  private:
   void after_step(run::Report& report, bool made) const;
-  bool prints_text(const run::Report& report, bool made) const {  // in after_step()
-    return shows_sample(report) || shows_continuation(made);
+  bool prints_text(std::int64_t step, bool made) const {  // in after_step()
+    return shows_sample(step) || shows_continuation(made);
   }
   void finish(run::Report& report) const;
   void save_adapters(run::Report& report) const;
   run::TextStream continuation(std::vector<nn::Tokens> prompts, nn::GenerateOptions options) const;
   void print_samples(run::Report& report) const;
   void print_answers(run::Report& report, bool recorded) const;
-  bool shows_sample(const run::Report& report) const;
+  bool shows_sample(std::int64_t step) const;
   void print_sample(run::Report& report) const;
   bool shows_continuation(bool made) const;
   void print_continuation(run::Report& report) const;

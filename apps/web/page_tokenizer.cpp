@@ -1,5 +1,7 @@
 #include "tapegrad/apps/web/page_tokenizer.h"
 
+#include "tapegrad/data/tokenize/bpe/internal/merges_json.h"
+
 namespace tapegrad::web {
 namespace {
 
@@ -14,16 +16,9 @@ Vocabulary vocabulary_of(const std::string& path, const Json& file) {
     return data::CharVocabulary(characters);
   }
   check(kind == "bpe", "{}: a page has no tokenizer of the kind '{}'", path, kind);
-  const Json list = file.value("merges", Json());
-  check(list.is_array(), "{}: 'merges' must be a list", path);
-  std::vector<data::Merge> merges;
-  for (const Json& pair : list) {
-    const bool fits = pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() &&
-                      pair[1].is_number_unsigned();
-    check(fits, "{}: merge {} is not a pair of tokens", path, merges.size());
-    merges.emplace_back(pair[0].get<data::Token>(), pair[1].get<data::Token>());
-  }
-  return data::Bpe(std::move(merges));
+  const auto merges = file.find("merges");
+  check(merges != file.end(), "{}: 'merges' is missing", path);
+  return data::Bpe(data::merges_of_json(*merges));
 }
 
 }  // namespace

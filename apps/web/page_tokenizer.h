@@ -11,8 +11,9 @@
 
 namespace tapegrad::web {
 
-// The tokenizers that a page has: characters and byte pairs. Those of Hugging Face's files take
-// libraries for Unicode and regular expressions, which would be larger than all the rest.
+// The tokenizers that a page has: characters and byte pairs, as GPT-2 cuts and merges texts. Other
+// files of Hugging Face's take libraries for Unicode and regular expressions, which would be larger
+// than all the rest.
 class PageTokenizer {
  public:
   // Of an object that data::Tokenizer::save() writes. Error, naming `path`, for another kind.

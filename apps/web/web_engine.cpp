@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <new>
 #include <numeric>
 
 #include "tapegrad/apps/inspect/token_text.h"
@@ -22,7 +23,17 @@ const char* const kRequest = "the request";
 Json description_in(const TensorSource& file) {
   const auto found = file.metadata().find(std::string(run::kWebDescription));
   check(found != file.metadata().end(), "{}: this is no file of export --format web", file.name());
-  return parse_json<Json>(found->second, kDepth);
+  try {
+    return parse_json<Json>(found->second, kDepth);
+  } catch (const Error& error) {
+    fail("{}: the description: {}", file.name(), error.what());
+  }
+}
+
+std::string name_in(const std::string& path, const Json& description) {
+  std::string name;
+  get(path, description, "name", name);
+  return name;
 }
 
 nn::DecoderConfig config_in(const std::string& path, const Json& description) {
@@ -45,25 +56,36 @@ T field(const Json& object, const std::string& name) {
   return value;
 }
 
+// A list of tokens, each of which is one of the model's `vocab_size`.
 std::vector<data::Token> tokens_in(const std::string& path, const Json& description,
-                                   const std::string& name) {
+                                   const std::string& name, std::int64_t vocab_size) {
   std::vector<std::int64_t> ids;
   get(path, description, name, ids);
+  for (const std::int64_t id : ids) {
+    check(id >= 0 && id < vocab_size, "{}: '{}' has a token {}, which is not one of the {}", path,
+          name, id, vocab_size);
+  }
   return {ids.begin(), ids.end()};
 }
 
 }  // namespace
 
 Engine::Engine(const std::string& path)
-    : path_(path),
-      file_(open_safetensors(path)),
+    : file_(open_safetensors(path)),
       description_(description_in(*file_)),
+      name_(name_in(path, description_)),
       config_(config_in(path, description_)),
       tokenizer_(path, description_.value("tokenizer", Json())),
       params_(file_),
-      gpt_(params_, config_) {
+      gpt_(params_, config_),
+      ends_(tokens_in(path, description_, "ends", config_.vocab_size)),
+      prompt_(tokens_in(path, description_, "prompt", config_.vocab_size)) {
+  check(tokenizer_.size() <= config_.vocab_size,
+        "{}: the tokenizer has {} tokens, and the model rows for {}", path, tokenizer_.size(),
+        config_.vocab_size);
+  check(!prompt_.empty(), "{}: 'prompt' has no token", path);
   std::vector<data::Token> padding(
-      static_cast<std::size_t>(std::max<std::int64_t>(0, config_.vocab_size - tokenizer_.size())));
+      static_cast<std::size_t>(config_.vocab_size - tokenizer_.size()));
   std::iota(padding.begin(), padding.end(), static_cast<data::Token>(tokenizer_.size()));
   gpt_.rule_out(padding);
 }
@@ -80,7 +102,7 @@ Json Engine::answer(const Json& request) {
 }
 
 Json Engine::facts() const {
-  return {{"name", description_.value("name", "")},
+  return {{"name", name_},
           {"parameters", params_.count()},
           {"n_layer", config_.n_layer},
           {"n_head", config_.n_head},
@@ -96,13 +118,12 @@ Json Engine::begin(const Json& request) {
   nn::GenerateOptions options{.max_new_tokens = field<std::int64_t>(request, "max_new_tokens"),
                               .greedy = field<bool>(request, "greedy"),
                               .temperature = field<double>(request, "temperature"),
-                              .stop_tokens = tokens_in(path_, description_, "ends"),
+                              .stop_tokens = ends_,
                               .logprobs = true,
                               .top_logprobs = std::min(kBest, config_.vocab_size)};
   if (top_k != 0) options.top_k = top_k;
   options.validate();
-  std::vector<nn::Tokens> prompts = {prompt.empty() ? tokens_in(path_, description_, "prompt")
-                                                    : tokenizer_.encode(prompt)};
+  std::vector<nn::Tokens> prompts = {prompt.empty() ? prompt_ : tokenizer_.encode(prompt)};
   const std::size_t read = prompts[0].size();
   characters_ = {};
   stream_ = std::make_unique<nn::TokenStream>(
@@ -135,7 +156,7 @@ Json Engine::look(const Json& request) const {
   tokens.erase(tokens.begin(),
                tokens.end() - std::min<std::int64_t>(all, inspect::most_tokens(config_)));
   return inspect::json_of(
-      {.model = description_.value("name", ""),
+      {.model = name_,
        .step = {},
        .bytes_of = [&](data::Token token) { return std::string(tokenizer_.bytes(token)); },
        .text_tokens = all,
@@ -190,6 +211,8 @@ std::string answer(const std::string& request) {
       said = engine->answer(json);
     }
     return json_text(said);
+  } catch (const std::bad_alloc&) {  // whose own words are no sentence
+    return json_text({{"error", "out of memory"}});
   } catch (const std::exception& error) {
     return json_text({{"error", error.what()}});
   }

@@ -26,7 +26,8 @@ class Engine {
  public:
   static constexpr std::int64_t kBest = 10;
 
-  // Opens a file of weights that run::export_web() has written. Errors name it.
+  // Opens a file of weights that run::export_web() has written. The file may be anybody's: Error
+  // for one that is no such file, or whose description does not fit its weights.
   explicit Engine(const std::string& path);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -50,13 +51,14 @@ class Engine {
   Json train(const Json& request);
   Json step();
 
-  std::string path_;
   std::shared_ptr<const TensorSource> file_;
   Json description_;
+  std::string name_;
   nn::DecoderConfig config_;
   PageTokenizer tokenizer_;
   nn::Params params_;
   nn::Decoder gpt_;
+  std::vector<data::Token> ends_, prompt_;  // that end a text; that stand for an empty one
   std::unique_ptr<nn::TokenStream> stream_;
   Utf8Stream characters_;
   std::unique_ptr<Training> training_;

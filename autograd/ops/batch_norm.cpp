@@ -69,10 +69,15 @@ Statistics statistics_of(const Tensor& x) {
   return s;
 }
 
-// weight's and bias's element of a channel, 1 and 0 where there are none.
+// The elements of weight or bias: null where there is none.
 template <class T>
-double element(const Tensor& t, std::int64_t channel, double absent) {
-  return t.defined() ? static_cast<double>(t.data<T>()[channel]) : absent;
+const T* elements(const Tensor& t) {
+  return t.defined() ? t.data<T>() : nullptr;
+}
+// Theirs of a channel, 1 and 0 where there are none.
+template <class T>
+double element(const T* all, std::int64_t channel, double absent) {
+  return all != nullptr ? static_cast<double>(all[channel]) : absent;
 }
 
 Tensor normalised(Inputs in, const Statistics& s, double eps) {
@@ -81,14 +86,14 @@ Tensor normalised(Inputs in, const Statistics& s, double eps) {
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* from = x.data<T>();
+    const T *from = x.data<T>(), *weight = elements<T>(in[1]), *bias = elements<T>(in[2]);
     T* to = y.mutable_data<T>();
     parallel_for(planes.channels, planes.grain(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t c = begin; c < end; ++c) {
         const double rstd = 1 / std::sqrt(s.var.data<double>()[c] + eps);
         const auto mean = static_cast<T>(s.mean.data<double>()[c]);
-        const auto scale = static_cast<T>(rstd * element<T>(in[1], c, 1));
-        const auto shift = static_cast<T>(element<T>(in[2], c, 0));
+        const auto scale = static_cast<T>(rstd * element(weight, c, 1));
+        const auto shift = static_cast<T>(element(bias, c, 0));
         planes.each(c, [=](std::int64_t k) {
           for (std::int64_t i = k; i < k + planes.size; ++i) {
             to[i] = (from[i] - mean) * scale + shift;
@@ -110,7 +115,7 @@ Grads backward(const Tensor& dy, Inputs in, const Statistics& s, double eps, boo
   Tensor dbias = Tensor::empty({planes.channels}, x.dtype());
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T *from = x.data<T>(), *d = dy.data<T>();
+    const T *from = x.data<T>(), *d = dy.data<T>(), *weight = elements<T>(in[1]);
     T *to = dx.mutable_data<T>(), *dw = dweight.mutable_data<T>(), *db = dbias.mutable_data<T>();
     const auto count = static_cast<double>(constant ? 0 : planes.count());
     parallel_for(planes.channels, planes.grain(), [&](std::int64_t begin, std::int64_t end) {
@@ -124,7 +129,7 @@ Grads backward(const Tensor& dy, Inputs in, const Statistics& s, double eps, boo
         db[c] = static_cast<T>(sum);
         dw[c] = static_cast<T>(sum_x);
         const auto mean = static_cast<T>(m);
-        const auto scale = static_cast<T>(rstd * element<T>(in[1], c, 1));
+        const auto scale = static_cast<T>(rstd * element(weight, c, 1));
         const auto offset = static_cast<T>(count > 0 ? sum / count : 0);
         const auto slope = static_cast<T>(count > 0 ? sum_x / count * rstd : 0);
         planes.each(c, [=](std::int64_t k) {

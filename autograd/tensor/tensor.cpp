@@ -48,7 +48,7 @@ Tensor::Storage::Storage(std::size_t size)
 Tensor::Storage::Storage(void* memory, std::size_t size, std::shared_ptr<void> keeper)
     : bytes(size), data(static_cast<std::byte*>(memory)), owner(std::move(keeper)) {}
 Tensor::Storage::~Storage() {
-  if (owner == nullptr) deallocate(data, bytes);
+  if (owner == nullptr && data != nullptr) deallocate(data, bytes);
 }
 
 Tensor Tensor::make(const Shape& shape, DType dtype, std::shared_ptr<Storage> storage,
@@ -197,6 +197,25 @@ Tensor Tensor::unrecorded_to(DType wanted) const {
     });
   });
   return result;
+}
+
+void Tensor::release_data(std::function<void*()> absent) {
+  Storage& storage = *get().storage;
+  check(storage.owner == nullptr, "[release_data] the memory is of another owner");
+  check(storage.bytes == bytes(), "[release_data] the tensor has a part of its memory alone");
+  if (storage.bytes == 0) return;
+  if (storage.data != nullptr) deallocate(std::exchange(storage.data, nullptr), storage.bytes);
+  storage.absent = std::move(absent);
+}
+
+void Tensor::restore_data() {
+  Storage& storage = *get().storage;
+  if (storage.data == nullptr) storage.data = static_cast<std::byte*>(allocate(storage.bytes));
+}
+
+std::byte* Tensor::fetch(const Storage& storage) {
+  auto* const elsewhere = static_cast<std::byte*>(storage.absent());
+  return storage.data != nullptr ? storage.data : elsewhere;
 }
 
 Tensor& Tensor::set_requires_grad(bool on) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -124,6 +125,16 @@ class Tensor {
     return data;
   }
   std::uint32_t version() const { return get().storage->version; }
+  // Gives back the memory of this tensor and of all that share it, for values that are somewhere
+  // else, such as weights of which other processes have parts. The next access to the elements, by
+  // any of these tensors, calls `absent` first. It restores the data, or throws, or returns other
+  // memory for this access alone, as for a dry run, which does not care for values. The version
+  // stays: what is restored must be what a tape has saved. No lock guards this: an op must ask for
+  // addresses before its parallel loops. Error for the memory of another owner, and for a tensor
+  // that is a part of what lies there.
+  void release_data(std::function<void*()> absent);
+  // Memory anew, contents unspecified, unless there is some.
+  void restore_data();
   // The only element, converted to double. Error unless there is exactly one.
   double item() const;
   // Element i of the flattened tensor, converted to double.
@@ -195,7 +206,8 @@ class Tensor {
 
     std::size_t bytes;
     std::byte* data;
-    std::shared_ptr<void> owner;  // of memory that allocate() has not given; else null
+    std::shared_ptr<void> owner;         // of memory that allocate() has not given; else null
+    std::function<void*()> absent = {};  // see release_data(): called while `data` is null
     std::atomic<std::uint32_t> version{0};
   };
 
@@ -224,8 +236,11 @@ class Tensor {
     const Impl& impl = get();
     check(impl.dtype == expected, "expected a tensor of {}, not of {}", name_of(expected),
           name_of(impl.dtype));
-    return impl.storage->data + impl.offset;
+    std::byte* data = impl.storage->data;
+    if (data == nullptr && impl.storage->absent) data = fetch(*impl.storage);
+    return data + impl.offset;
   }
+  static std::byte* fetch(const Storage& storage);
   Impl& get() const {
     check(impl_ != nullptr, "an undefined tensor was used");
     return *impl_;

@@ -101,6 +101,7 @@ DryRun::~DryRun() { current = outer_; }
 
 std::size_t DryRun::live() const { return counters_->live; }
 std::size_t DryRun::peak() const { return counters_->peak; }
+void DryRun::reset_peak() { counters_->peak = counters_->live.load(); }
 
 bool in_dry_run() { return current != nullptr; }
 

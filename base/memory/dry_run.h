@@ -27,7 +27,8 @@ class DryRun {
   DryRun& operator=(const DryRun&) = delete;
 
   std::size_t live() const;  // bytes that tensors of this run hold now
-  std::size_t peak() const;  // the largest `live` so far
+  std::size_t peak() const;  // the largest `live` so far, or since reset_peak()
+  void reset_peak();
 
   struct Counters;
 

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace tapegrad {
 
 std::string grouped(std::int64_t n) {
@@ -40,6 +42,28 @@ std::string loss_text(double loss) {
   constexpr double least = 1e-3;
   const bool small = loss != 0 && loss > -least && loss < least;
   return small ? fmt::format("{:.4g}", loss) : fmt::format("{:.4f}", loss);
+}
+
+std::string table_text(std::string_view columns,
+                       const std::vector<std::vector<std::string>>& lines) {
+  std::vector<std::size_t> widths(columns.size());
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      widths[i] = std::max(widths[i], line.at(i).size());
+    }
+  }
+  std::string text;
+  for (const auto& line : lines) {
+    std::string row;
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (i > 0) row += "  ";
+      const std::string spaces(widths[i] - line[i].size(), ' ');
+      row += columns[i] == 'r' ? spaces + line[i] : line[i] + spaces;
+    }
+    row.erase(row.find_last_not_of(' ') + 1);
+    text += row + "\n";
+  }
+  return text;
 }
 
 }  // namespace tapegrad

@@ -108,6 +108,9 @@ class Tokenizer {
   // A tokenizer.json of Hugging Face's that gives the same ids; of one that was made of such a
   // file, that file. Error if there is none.
   std::string hf_json() const;
+  // The same tokens by the kind bpe: of gpt2, and of a file of Hugging Face's that cuts and merges
+  // texts as GPT-2's does. Error, with the reason, for another one.
+  Tokenizer byte_pairs() const;
   // A copy with at least so many tokens. The new ones stand for no text: a model may have more rows
   // than its tokenizer has tokens.
   Tokenizer padded(std::int64_t vocab_size) const;

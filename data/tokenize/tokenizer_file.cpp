@@ -5,6 +5,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/base/json/internal/python_json.h"
+#include "tapegrad/data/tokenize/bpe/internal/merges_json.h"
 #include "tapegrad/data/tokenize/hf/internal/hf_export.h"
 #include "tapegrad/data/tokenize/hf/internal/hf_file.h"
 #include "tapegrad/data/tokenize/hf/internal/hf_folder_file.h"
@@ -68,25 +69,6 @@ std::vector<std::int64_t> ends_in(const std::filesystem::path& config, Links lin
 std::vector<std::int64_t> kept_ends(const std::filesystem::path& folder) {
   const auto ends = ends_in(folder / kGenerationFile, Links::refused);
   return ends.empty() ? ends_in(folder / kEndTokensFile, Links::refused) : ends;
-}
-
-Token parse_token(const json& value) {
-  check(value.is_number_integer(), "a merge must be two tokens, but holds {}", value.type_name());
-  check(value.is_number_unsigned() && value.get<std::uint64_t>() < std::uint64_t{Bpe::kMaxSize},
-        "a merge has a token {}, which is out of range", sorted_json_text(value));
-  return value.get<Token>();
-}
-
-std::vector<Merge> parse_merges(const json& list) {
-  std::vector<Merge> merges;
-  check(static_cast<std::int64_t>(list.size()) + 257 <= Bpe::kMaxSize, "{} merges are too many",
-        list.size());
-  merges.reserve(list.size());
-  for (const json& merge : list) {
-    check(merge.is_array() && merge.size() == 2, "merge {} is not a pair of tokens", merges.size());
-    merges.emplace_back(parse_token(merge[0]), parse_token(merge[1]));
-  }
-  return merges;
 }
 
 }  // namespace
@@ -208,7 +190,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
       const auto characters = field(file, "characters", json::value_t::string).get<std::string>();
       tokenizer = Tokenizer("char", std::make_shared<const CharVocabulary>(characters));
     } else if (kind == "bpe") {
-      auto merges = parse_merges(field(file, "merges", json::value_t::array));
+      auto merges = merges_of_json(field(file, "merges", json::value_t::array));
       tokenizer = Tokenizer("bpe", std::make_shared<const Bpe>(std::move(merges)));
     } else {
       check(kind == "gpt2", "its kind is '{}', not char, gpt2 or bpe", kind);

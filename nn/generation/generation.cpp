@@ -106,10 +106,8 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
                      (c.conv_kernel - 1) * (mamba.mixed_channels() + mamba.heads));
   std::int64_t bytes = 0;
   for (int i = 0; i < c.n_layer; ++i) {
-    bytes += c.has_delta(i)   ? of_delta
-             : c.has_mamba(i) ? of_mamba
-             : c.has_conv(i)  ? of_conv
-                              : of_attention;
+    bytes += c.has_delta(i) ? of_delta : c.has_conv(i) ? of_conv : 0;
+    bytes += (c.has_attention(i) ? of_attention : 0) + (c.has_mamba(i) ? of_mamba : 0);
   }
   return bytes;
 }

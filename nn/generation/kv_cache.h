@@ -53,7 +53,7 @@ class KeysAndValues {
 };
 
 // The memory that a model has of one sequence, so that the positions that follow need not compute
-// it again: keys and values of each layer, states of a convolution, or those of a recurrent layer,
+// it again: of each layer keys and values, states of a convolution, those of a recurrent layer,
 // and the tokens where a model looks at the last ones (NgramEmbedding). It is written in place,
 // which no tape may record.
 class KVCache {
@@ -97,7 +97,7 @@ class KVCache {
  private:
   friend class CachedLayer;
   friend void append_tokens(std::span<KVCache* const> caches, const Tensor& ids);
-  struct Layer {  // one of these two has positions
+  struct Layer {  // one of these two has positions, or both have
     KeysAndValues pages;
     RecurrentStates recurrent;
     std::int64_t length() const { return std::max(pages.length(), recurrent.length()); }

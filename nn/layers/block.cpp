@@ -1,5 +1,7 @@
 #include "tapegrad/nn/layers/block.h"
 
+#include <type_traits>
+
 #include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/nn/internal/decoder_norms.h"
 
@@ -34,18 +36,20 @@ AttentionConfig attention_config(const DecoderConfig& c, int block) {
   return a;
 }
 
-FeedForwardConfig feed_forward_config(const DecoderConfig& c, std::int64_t width) {
-  return {.hidden = width,
+FeedForwardConfig feed_forward_config(const DecoderConfig& c, int block) {
+  return {.hidden = c.has_experts(block) ? c.expert_inner() : c.inner(),
           .bias = c.with_mlp_bias(),
           .gated = c.with_gate(),
           .joined_gate = c.joined_gate,
           .activation = c.activation_kind(),
           .dropout = c.dropout,
           .hidden_dropout = c.ff_dropout ? c.dropout : 0,
+          .gate_scale = c.scales_of(block).gate,
           .names = decoder_names(c).in_mlp};
 }
 
-// What mixes the positions of a block, of which one of these four is: the others are absent.
+// What mixes the positions of a block: one of these four, or attention and a Mamba-2. The others
+// are absent.
 MultiHeadAttention make_attention(const Params& p, const DecoderConfig& c, int block) {
   if (!c.has_attention(block)) return {};
   return {p / decoder_names(c).attention, c.n_embd, attention_config(c, block)};
@@ -83,7 +87,9 @@ Mamba2 make_mamba(const Params& p, const DecoderConfig& c, int block) {
           {.sizes = c.mamba_sizes(),
            .kernel = c.conv_kernel,
            .conv_bias = c.conv_bias,
+           .norm_groups = c.mamba.norm_groups,
            .norm_eps = c.norm_eps,
+           .scales = c.scales_of(block).of_mamba(),
            .dropout = c.attn_out_dropout ? c.dropout : 0,
            .names = names.in_mamba}};
 }
@@ -91,13 +97,12 @@ Mamba2 make_mamba(const Params& p, const DecoderConfig& c, int block) {
 // The feed-forward of a block, of which one of these two is: the other one is absent.
 FeedForward make_dense(const Params& p, const DecoderConfig& c, int block) {
   if (c.has_experts(block)) return {};
-  return {p / decoder_names(c).mlp, c.n_embd, feed_forward_config(c, c.inner())};
+  return {p / decoder_names(c).mlp, c.n_embd, feed_forward_config(c, block)};
 }
 Experts make_experts(const Params& p, const DecoderConfig& c, int block) {
   if (!c.has_experts(block)) return {};
   const DecoderNames names = decoder_names(c);
-  return {p / names.mlp, c.n_embd, c.moe, feed_forward_config(c, c.expert_inner()),
-          names.in_experts};
+  return {p / names.mlp, c.n_embd, c.moe, feed_forward_config(c, block), names.in_experts};
 }
 
 Tensor make_scalar(const Params& p, const char* name, const DecoderConfig& c, const Init& first) {
@@ -119,38 +124,49 @@ Block::Block(const Params& p, const DecoderConfig& c, int index)
       mlp(make_dense(p, c, index)),
       experts(make_experts(p, c, index)),
       ln_2_after(make_norm(p, decoder_names(c).after_mlp, c, norms_after(c))),
-      residual_scale(c.residual_scale) {}
+      residual_scale(c.residual_scale),
+      scales(c.scales_of(index)) {}
 
-template <class Mix>
-Tensor Block::sublayers(const Tensor& x, const Mix& mix, Rng* rng, RouterLosses* routers) const {
-  const auto feed_forward = [&](const Tensor& normed) {
-    return mlp.exists() ? mlp(normed, rng) : experts(normed, rng, routers);
+// run(part, x) is the output of a part that mixes positions. Attention is the first one: it asks
+// caches how many positions they have.
+template <class Run>
+Tensor Block::mixed(const Tensor& normed, const Run& run) const {
+  if (conv.exists()) return run(conv, normed);
+  if (delta.exists()) return run(delta, normed);
+  const auto attended = [&] {
+    return scaled(run(attn, scaled(normed, scales.attention_in)), scales.attention_out);
   };
-  const Tensor y = x + scaled(maybe_norm(ln_1_after, mix(maybe_norm(ln_1, x))), residual_scale);
+  if (!mamba.exists()) return attended();
+  const Tensor beside = attn.exists() ? attended() : Tensor();
+  const Tensor y = scaled(run(mamba, normed), scales.mamba_out);
+  return beside.defined() ? y + beside : y;
+}
+
+template <class Run>
+Tensor Block::sublayers(const Tensor& x, const Run& run, Rng* rng, RouterLosses* routers) const {
+  const auto feed_forward = [&](const Tensor& normed) {
+    return scaled(mlp.exists() ? mlp(normed, rng) : experts(normed, rng, routers), scales.mlp);
+  };
+  const Tensor y =
+      x + scaled(maybe_norm(ln_1_after, mixed(maybe_norm(ln_1, x), run)), residual_scale);
   return y + scaled(maybe_norm(ln_2_after, feed_forward(maybe_norm(ln_2, y))), residual_scale);
 }
 
 Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_starts,
                          RouterLosses* routers) const {
-  const auto mix = [&](const Tensor& normed) {
-    if (conv.exists()) return conv(normed, rng, document_starts);
-    if (delta.exists()) return delta(normed, rng, document_starts);
-    if (mamba.exists()) return mamba(normed, rng, document_starts);
-    return attn(normed, rng, {}, document_starts);
+  const auto run = [&](const auto& part, const Tensor& in) {
+    if constexpr (std::is_same_v<decltype(part), const MultiHeadAttention&>) {
+      return part(in, rng, {}, document_starts);
+    } else {
+      return part(in, rng, document_starts);
+    }
   };
-  return sublayers(x, mix, rng, routers);
-}
-
-Tensor Block::cached_mixer(const Tensor& normed, CachedLayer caches) const {
-  if (conv.exists()) return conv(normed, caches);
-  if (delta.exists()) return delta(normed, caches);
-  if (mamba.exists()) return mamba(normed, caches);
-  return attn(normed, caches);
+  return sublayers(x, run, rng, routers);
 }
 
 Tensor Block::operator()(const Tensor& x, CachedLayer caches) const {
   return sublayers(
-      x, [&](const Tensor& normed) { return cached_mixer(normed, caches); }, nullptr);
+      x, [&](const auto& part, const Tensor& in) { return part(in, caches); }, nullptr);
 }
 
 Tensor Block::entry(const Tensor& x, const Tensor& x0) const {
@@ -162,7 +178,7 @@ Tensor Block::attention_weights(const Tensor& x) const {
         conv.exists()    ? "convolution"
         : delta.exists() ? "gated delta net"
                          : "Mamba-2");
-  return attn.weights(maybe_norm(ln_1, x));
+  return attn.weights(scaled(maybe_norm(ln_1, x), scales.attention_in));
 }
 
 }  // namespace tapegrad::nn

@@ -10,9 +10,9 @@
 
 namespace tapegrad::nn {
 
-// y = x + attn(ln_1(x)), or conv, delta or mamba in place of attn, then y + mlp(ln_2(y)); with
-// other places of the norms, ln_1_after and ln_2_after are applied to what attention and
-// feed-forward add. Norms may be absent.
+// y = x + attn(ln_1(x)), or conv, delta or mamba in place of attn, or the sum of attn and mamba,
+// then y + mlp(ln_2(y)); with other places of the norms, ln_1_after and ln_2_after are applied to
+// what attention and feed-forward add. Norms may be absent.
 //
 // With residual_scalars, a Decoder gives a block λ·x + μ·x₀ in place of x, where x₀ is its own
 // first state, divided by the root of its mean square (nanochat's gpt.py; Jordan et al.,
@@ -20,7 +20,8 @@ namespace tapegrad::nn {
 struct Block {
   Tensor state_scale, embedding_scale;  // λ and μ (1), 1 and 0 at first; undefined: there are none
   Norm ln_1;
-  MultiHeadAttention attn;  // one of these four mixes positions, and the others are absent
+  // One of these four mixes positions, or attention and a Mamba-2 do; the others are absent.
+  MultiHeadAttention attn;
   ShortConv conv;
   GatedDeltaNet delta;
   Mamba2 mamba;
@@ -29,6 +30,7 @@ struct Block {
   Experts experts;  // absent in others
   Norm ln_2_after;
   double residual_scale;  // of what attention and feed-forward add
+  BlockScales scales;     // those of its parts' inputs and outputs
   // `index`: which of n_layer blocks it is.
   Block(const Params& p, const DecoderConfig& config, int index = 0);
   // With `routers`, experts note there what their router did.
@@ -41,9 +43,10 @@ struct Block {
   Tensor attention_weights(const Tensor& x) const;
 
  private:
-  Tensor cached_mixer(const Tensor& normed, CachedLayer caches) const;
-  template <class Mix>
-  Tensor sublayers(const Tensor& x, const Mix& mix, Rng* rng,
+  template <class Run>
+  Tensor mixed(const Tensor& normed, const Run& run) const;
+  template <class Run>
+  Tensor sublayers(const Tensor& x, const Run& run, Rng* rng,
                    RouterLosses* routers = nullptr) const;
 };
 

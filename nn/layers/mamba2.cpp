@@ -18,6 +18,17 @@ Init log_of_first_rate() {
 
 }  // namespace
 
+Tensor scales_of_channels(const MambaSizes& sizes, const MambaScales& scales, DType dtype) {
+  const std::int64_t of_state = sizes.groups * sizes.state_size;
+  const std::int64_t counts[] = {sizes.channels(), sizes.channels(), of_state, of_state,
+                                 sizes.heads};
+  std::vector<Tensor> parts;
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    parts.push_back(Tensor::full({counts[i]}, scales[i], dtype));
+  }
+  return concat(parts, 0);
+}
+
 Mamba2::Mamba2(const Params& p, std::int64_t width, const Mamba2Config& c) : config(c) {
   const std::int64_t mixed = config.sizes.mixed_channels();
   const Params conv = p / c.names.conv;
@@ -27,8 +38,15 @@ Mamba2::Mamba2(const Params& p, std::int64_t width, const Mamba2Config& c) : con
   dt_bias = p.parameter(c.names.step, {c.sizes.heads}, first_steps());
   A_log = p.parameter(c.names.rate, {c.sizes.heads}, log_of_first_rate());
   D = p.parameter(c.names.skip, {c.sizes.heads}, ones());
-  norm = RMSNorm(p / c.names.norm, config.sizes.channels(), c.norm_eps);
+  if (c.norm_groups > 0) norm = RMSNorm(p / c.names.norm, config.sizes.channels(), c.norm_eps);
   out_proj = Linear(p / c.names.out, config.sizes.channels(), width, false);
+  if (c.scales != MambaScales{1, 1, 1, 1, 1}) {
+    scales = scales_of_channels(c.sizes, c.scales, p.dtype());
+  }
+}
+
+Tensor Mamba2::projected(const Tensor& x) const {
+  return scales.defined() ? in_proj(x) * scales : in_proj(x);
 }
 
 Mamba2::Mixed Mamba2::mix(const Tensor& xBC, const Tensor& steps,
@@ -50,12 +68,20 @@ Tensor Mamba2::with_skip(const Tensor& y, const Tensor& x) const { return y + x 
 
 // Of y with the shape of z (B, T, heads·head_size), or of any shape with as many elements.
 Tensor Mamba2::output(const Tensor& y, const Tensor& z) const {
-  return out_proj(norm(swiglu(z, reshape(y, z.shape()))));
+  const Tensor gated = swiglu(z, reshape(y, z.shape()));
+  const std::int64_t groups = config.norm_groups;
+  if (groups == 0) return out_proj(gated);
+  if (groups == 1) return out_proj(norm(gated));
+  const std::int64_t part = config.sizes.channels() / groups;
+  const Tensor normed = rms_norm(reshape(gated, {z.dim(0), z.dim(1), groups, part}),
+                                 Tensor::ones({part}, z.dtype()), norm.eps);
+  return out_proj(reshape(normed, z.shape()) * norm.weight);
 }
 
 Tensor Mamba2::operator()(const Tensor& x, Rng* rng, const Tensor& document_starts) const {
-  const std::vector<Tensor> parts = split(
-      in_proj(x), {config.sizes.channels(), config.sizes.mixed_channels(), config.sizes.heads}, 2);
+  const std::vector<Tensor> parts =
+      split(projected(x),
+            {config.sizes.channels(), config.sizes.mixed_channels(), config.sizes.heads}, 2);
   const Mixed m = mix(parts[1], parts[2], document_starts);
   const Tensor y = state_space_scan(m.x, m.dt, m.A, m.B, m.C, document_starts);
   return maybe_dropout(output(with_skip(y, m.x), parts[0]), config.dropout, rng);
@@ -64,7 +90,7 @@ Tensor Mamba2::operator()(const Tensor& x, Rng* rng, const Tensor& document_star
 Tensor Mamba2::operator()(const Tensor& x, CachedLayer caches) const {
   const std::int64_t B = x.dim(0), T = x.dim(1), mixed = config.sizes.mixed_channels(),
                      H = config.sizes.heads;
-  const std::vector<Tensor> parts = split(in_proj(x), {config.sizes.channels(), mixed + H}, 2);
+  const std::vector<Tensor> parts = split(projected(x), {config.sizes.channels(), mixed + H}, 2);
   RecurrentPass pass(caches.recurrent_runs(B, T), reshape(parts[1], {B * T, mixed + H}),
                      config.kernel - 1);
   const std::vector<Tensor> seen = split(unsqueeze(pass.rows(), 0), {mixed, H}, 2);

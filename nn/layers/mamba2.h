@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -13,6 +14,7 @@ struct MambaOptions {
   std::optional<int> heads = {};  // [2·n_embd / head_size]
   std::int64_t head_size = 64, state_size = 128;
   int groups = 1;
+  int norm_groups = 1;  // parts of the output's channels that have an RMS norm each; 0: no norm
   bool operator==(const MambaOptions&) const = default;
   // The first option that is not as in a new config; empty: there is none.
   std::string_view first_given() const {
@@ -20,7 +22,8 @@ struct MambaOptions {
     if (heads) return "mamba_heads";
     if (head_size != plain.head_size) return "mamba_head_size";
     if (state_size != plain.state_size) return "mamba_state_size";
-    return groups != plain.groups ? "mamba_groups" : "";
+    if (groups != plain.groups) return "mamba_groups";
+    return norm_groups != plain.norm_groups ? "mamba_norm_groups" : "";
   }
 
   template <class Self, class Table>
@@ -34,8 +37,14 @@ struct MambaOptions {
     t("mamba_groups", c.groups,
       "groups of its heads: those of one write and read their states in the same way",
       {.least = 1, .most = 1 << 16, .newer = true});
+    t("mamba_norm_groups", c.norm_groups,
+      "parts of its output's channels that are normed by themselves; 0: there is no norm",
+      {.least = 0, .most = 1 << 16, .newer = true});
   }
 };
+
+// What the gate z, x, B, C and the steps dt are multiplied by.
+using MambaScales = std::array<double, 5>;
 
 // The sizes themselves.
 struct MambaSizes {
@@ -44,6 +53,9 @@ struct MambaSizes {
   // Those of the convolution: of what is put into states, and two rows of each group's states.
   std::int64_t mixed_channels() const { return channels() + 2 * groups * state_size; }
 };
+
+// The scales one by one, of each channel that a Mamba-2 projects: (2·channels() + …).
+Tensor scales_of_channels(const MambaSizes& sizes, const MambaScales& scales, DType dtype);
 
 // The names of a Mamba-2's parts.
 struct Mamba2Names {
@@ -56,7 +68,9 @@ struct Mamba2Config {
   MambaSizes sizes = {1, 1, 1, 1};
   std::int64_t kernel = 4;  // positions that the convolution sees
   bool conv_bias = true;
+  std::int64_t norm_groups = 1;  // see MambaOptions
   double norm_eps = 1e-5;
+  MambaScales scales = {1, 1, 1, 1, 1};
   double dropout = 0;  // of the result
   Mamba2Names names = {};
 };
@@ -65,17 +79,19 @@ struct Mamba2Config {
 // by a state of one size. Of x, in_proj makes the gate z, then x', B and C side by side, which
 // silu(causal_conv1d(…)) mixes over a few positions, and a step of each head, which becomes
 // dt = softplus(step + dt_bias). With A = −exp(A_log), y = state_space_scan(x', dt, A, B, C) +
-// D·x', and the result is out_proj(rms_norm(y·silu(z))), normed over the channels of all heads. (B,
-// T, C) → (B, T, C). Linears and the convolution are initialised as nn.Linear and nn.Conv1d,
-// exp(A_log) in [1, 16], D is 1, and dt_bias as GatedDeltaNet's.
+// D·x', and the result is out_proj(rms_norm(y·silu(z))), normed over the channels of all heads, of
+// each of norm_groups parts of them, or not at all. What in_proj makes may be multiplied by numbers
+// first (Falcon-H1). (B, T, C) → (B, T, C). Linears and the convolution are initialised as
+// nn.Linear and nn.Conv1d, exp(A_log) in [1, 16], D is 1, and dt_bias as GatedDeltaNet's.
 struct Mamba2 {
   Mamba2Config config;
   // With M = sizes.mixed_channels() of x', B and C:
   Linear in_proj;            // C → heads·head_size + M + heads
   Tensor weight, bias;       // of the convolution: (M, 1, kernel), and (M) or undefined
   Tensor dt_bias, A_log, D;  // (heads)
-  RMSNorm norm;              // over heads·head_size
+  RMSNorm norm;              // over heads·head_size; absent without norm_groups
   Linear out_proj;           // heads·head_size → C
+  Tensor scales;             // of what in_proj makes; undefined if all of config.scales are 1
   Mamba2() = default;
   Mamba2(const Params& p, std::int64_t channels, const Mamba2Config& config);
   bool exists() const { return weight.defined(); }
@@ -89,6 +105,7 @@ struct Mamba2 {
   struct Mixed {
     Tensor x, dt, A, B, C;
   };
+  Tensor projected(const Tensor& x) const;
   Mixed mix(const Tensor& xBC, const Tensor& steps, const Tensor& document_starts = {}) const;
   Tensor with_skip(const Tensor& y, const Tensor& x) const;
   Tensor output(const Tensor& y, const Tensor& z) const;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tapegrad/optim/comm_dtype.h"
+#include "tapegrad/optim/sharing.h"
 
 namespace tapegrad::optim {
 

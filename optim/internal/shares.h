@@ -9,8 +9,7 @@
 namespace tapegrad::optim {
 
 // How the elements of a model's parameters are shared out among `ranks` processes, each of which
-// updates its own: ZeRO, stage 1 (Rajbhandari, Rasley, Ruwase, He: ZeRO: Memory Optimizations
-// Toward Training Trillion Parameter Models; SC 2020, section 5.1).
+// updates its own: the partition of ZeRO, whatever its stage (sharing.h names them, and the paper).
 //
 // Parameters are taken last one first, since backward completes their gradients in about this
 // order, and are cut into buckets, of which each is sent as soon as its gradients are complete.
@@ -51,10 +50,16 @@ std::int64_t unit_of(ShardGranularity cut, const Shape& shape);
 // The sizes of parameters. Error unless all are f32, which alone travels between processes.
 std::vector<std::int64_t> sizes_of(const NamedTensors& parameters);
 
+// Numbers of parameters.
+using ParameterNumbers = std::vector<std::size_t>;
+
 // `units` has the unit of each parameter; empty: all may be cut between elements. A bucket whose
-// last parameter cannot be cut may be larger than bucket_size.
+// last parameter cannot be cut may be larger than bucket_size. With `blocks` (blocks_of in
+// parameter_groups.h), a bucket has parameters of one block alone, and the last blocks come first,
+// as backward completes them; after them those of no block.
 std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
                               std::int64_t bucket_size = kBucketSize,
-                              const std::vector<std::int64_t>& units = {});
+                              const std::vector<std::int64_t>& units = {},
+                              const std::vector<ParameterNumbers>& blocks = {});
 
 }  // namespace tapegrad::optim

@@ -43,13 +43,15 @@ std::vector<std::size_t> as_sizes(const std::vector<std::int64_t>& sizes) {
 
 SharedGradientSync::SharedGradientSync(const NamedTensors& parameters,
                                        const ParameterGroups& groups, Processes& processes,
-                                       CommDType sent, std::int64_t bucket_size)
+                                       CommDType sent, Shard shard, std::int64_t bucket_size)
     : parameters_(parameters),
       groups_(groups),
       processes_(processes),
       sent_(sent),
-      buckets_(share_out(sizes_of(parameters), processes.size(), bucket_size,
-                         units_of(parameters, groups))),
+      buckets_(share_out(
+          sizes_of(parameters), processes.size(), bucket_size, units_of(parameters, groups),
+          shard == Shard::parameters ? blocks_of(parameters) : std::vector<ParameterNumbers>())),
+      weights_(make_rank_weights(shard, parameters, buckets_, processes)),
       traffic_(buckets_.size()),
       places_(parameters.size()),
       arrived_(parameters.size()),
@@ -69,7 +71,7 @@ SharedGradientSync::SharedGradientSync(const NamedTensors& parameters,
       slices_.emplace_back(at(place).size() == parameter.numel()
                                ? name
                                : fmt::format("{}[{}:{}]", name, at(place).begin, at(place).end),
-                           slice_of(place));
+                           weights_->own(b, at(place)).view(shape_of(at(place))));
     }
     traffic_[b].sum = Tensor::empty({buckets_[b].size_of(rank())});
   }
@@ -93,12 +95,6 @@ Shape SharedGradientSync::shape_of(const Fragment& f) const {
   return whole.with(0, f.size() / (whole.numel() / whole[0]));
 }
 
-Tensor SharedGradientSync::slice_of(Place place) const {
-  const Fragment& f = at(place);
-  const Tensor& whole = parameters_[f.parameter].second;
-  return whole.detach().view({whole.numel()}).rows(f.begin, f.end).view(shape_of(f));
-}
-
 void SharedGradientSync::round(int active, const Backward& backward) {
   check(active >= 1 && active <= processes_.size(), "{} of {} ranks cannot have a micro-batch",
         active, processes_.size());
@@ -108,17 +104,29 @@ void SharedGradientSync::round(int active, const Backward& backward) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     traffic_[b].missing = rank() < active ? std::ssize(buckets_[b].fragments) : 0;
   }
-  if (rank() >= active) return send_full_buckets();
-  backward([this](const Tensor& parameter, const Tensor& gradient) {
-    const auto known = index_.find(parameter.id());
-    if (known != index_.end()) take(known->second, gradient);
-  });
-  for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    if (!completed_[p]) take(p, Tensor());  // the loss does not depend on it
+  allowed_ = weights_->by_blocks() ? 0 : buckets_.size();
+  weights_->begin_round([this](const ParameterNumbers& parameters) { complete(parameters); });
+  if (rank() < active) {
+    backward([this](const Tensor& parameter, const Tensor& gradient) {
+      const auto known = index_.find(parameter.id());
+      if (known != index_.end()) take(known->second, gradient);
+    });
   }
+  weights_->end_round();
+}
+
+// The loss does not depend on those of the parameters that have no gradient by now.
+void SharedGradientSync::complete(const ParameterNumbers& parameters) {
+  for (const std::size_t p : parameters) {
+    for (const Place place : places_[p]) allowed_ = std::max(allowed_, place.bucket + 1);
+    if (rank() < active_ && !completed_[p]) take(p, Tensor());
+  }
+  send_full_buckets();
 }
 
 void SharedGradientSync::take(std::size_t p, const Tensor& gradient) {
+  check(!completed_[p], "the gradient of '{}' comes after it was taken for complete",
+        parameters_[p].first);
   completed_[p] = true;
   if (gradient.defined()) arrived_[p] = true;
   for (const auto [b, f] : places_[p]) {
@@ -140,7 +148,7 @@ void SharedGradientSync::take(std::size_t p, const Tensor& gradient) {
 // A message finds its receiver by its place in the order of messages. So a bucket that is full
 // waits for those before it, which are filled later where backward takes another way.
 void SharedGradientSync::send_full_buckets() {
-  for (; next_ < buckets_.size() && traffic_[next_].missing == 0; ++next_) {
+  for (; next_ < allowed_ && traffic_[next_].missing == 0; ++next_) {
     send_gradients(next_);
     if (next_ >= kBucketsUnderWay) finish(traffic_[next_ - kBucketsUnderWay]);
   }
@@ -248,49 +256,11 @@ std::vector<GradientSync::GradientPart> SharedGradientSync::gradients() const {
 void SharedGradientSync::step(double lr, double grad_factor, double decay_factor) {
   check(std::count(arrived_.begin(), arrived_.end(), true) > 0,
         "step: none of {} parameters has a gradient", parameters_.size());
-  std::size_t sent = 0;
-  const auto send_until = [&](std::size_t end) {
-    for (; sent < end; ++sent) {
-      send_parameters(sent);
-      if (sent >= kBucketsUnderWay) receive_parameters(sent - kBucketsUnderWay);
-    }
-  };
   state_.step_part(lr, grad_factor, decay_factor, [&](std::size_t i) {
     const bool last = i + 1 == own_.size();
-    if (!last) send_until(own_[i + 1].bucket);
+    if (!last) weights_->updated(own_[i + 1].bucket);
   });
-  send_until(buckets_.size());
-  const std::size_t under_way = std::min(kBucketsUnderWay, buckets_.size());
-  for (std::size_t b = buckets_.size() - under_way; b < buckets_.size(); ++b) receive_parameters(b);
-}
-
-void SharedGradientSync::send_parameters(std::size_t b) {
-  Traffic& t = traffic_[b];
-  t.outgoing = Tensor::empty({buckets_[b].size()});
-  float* to = t.outgoing.mutable_data<float>();
-  for (const Fragment& f : buckets_[b].fragments) {
-    if (f.owner != rank()) continue;
-    const float* from = parameters_[f.parameter].second.data<float>();
-    std::copy(from + f.begin, from + f.end, to + f.at);
-  }
-  std::vector<std::size_t> sizes;
-  for (int r = 0; r < processes_.size(); ++r) {
-    sizes.push_back(static_cast<std::size_t>(buckets_[b].size_of(r)) * sizeof(float));
-  }
-  t.transfer = processes_.all_gather_parts(
-      std::as_writable_bytes(std::span(to, static_cast<std::size_t>(t.outgoing.numel()))), sizes);
-}
-
-void SharedGradientSync::receive_parameters(std::size_t b) {
-  Traffic& t = traffic_[b];
-  t.transfer.wait();
-  const float* from = t.outgoing.data<float>();
-  for (const Fragment& f : buckets_[b].fragments) {
-    if (f.owner == rank()) continue;
-    float* to = parameters_[f.parameter].second.mutable_data<float>() + f.begin;
-    std::copy(from + f.at, from + f.at + f.size(), to);
-  }
-  t.outgoing = Tensor();
+  weights_->end_update();
 }
 
 void SharedGradientSync::zero_grad() {

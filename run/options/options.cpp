@@ -51,9 +51,10 @@ std::int64_t OptimizerOptions::averaged_steps() const {
   return ema ? std::llround(1 / (1 - *ema)) : 1;
 }
 
-std::optional<optim::LocalSteps> OptimizerOptions::local() const {
-  if (!local_steps) return std::nullopt;
-  return optim::LocalSteps{*local_steps, outer_learning_rate, outer_momentum};
+optim::Sharing OptimizerOptions::sharing() const {
+  optim::Sharing sharing{.sent = comm_dtype, .shard = shard, .local = {}};
+  if (local_steps) sharing.local = {*local_steps, outer_learning_rate, outer_momentum};
+  return sharing;
 }
 
 std::int64_t OptimizerOptions::meeting_from(std::int64_t step) const {
@@ -89,6 +90,12 @@ void OptimizerOptions::validate() const {
   check(!ema || !local_steps,
         "ema and local_steps exclude each other: between two meetings, each process has weights of "
         "its own, and an average of them is nobody's");
+  check(
+      shard != optim::Shard::parameters || !local_steps,
+      "shard parameters and local_steps exclude each other: between two meetings, each process has "
+      "weights of its own, and needs all of them");
+  check(shard != optim::Shard::parameters || !ema,
+        "shard parameters and ema exclude each other: averages are kept whole in each process");
   check(!local_steps || !skip_outliers,
         "skip_outliers and local_steps exclude each other: a step that one process skips would be "
         "made by others");

@@ -9,10 +9,9 @@
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/base/stopwatch.h"
-#include "tapegrad/optim/comm_dtype.h"
-#include "tapegrad/optim/local_steps.h"
 #include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/optim/schedule.h"
+#include "tapegrad/optim/sharing.h"
 
 namespace tapegrad::run {
 
@@ -92,7 +91,8 @@ struct OptimizerOptions {
   std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
   bool overfit_batch = false;
   optim::CommDType comm_dtype = optim::CommDType::f32;
-  std::optional<std::int64_t> local_steps = {};  // see local()
+  optim::Shard shard = optim::Shard::gradients;
+  std::optional<std::int64_t> local_steps = {};  // see sharing()
   double outer_learning_rate = optim::LocalSteps().learning_rate;
   double outer_momentum = optim::LocalSteps().momentum;
   bool check_finite = false;  // see TapeOptions
@@ -106,8 +106,9 @@ struct OptimizerOptions {
   optim::DecayFactor decay_factor() const;
   // About how many steps the averages of ema have in them: what is older counts e⁻¹ as much.
   std::int64_t averaged_steps() const;
-  // The local steps of processes that do not meet in each step.
-  std::optional<optim::LocalSteps> local() const;
+  // How several processes work together. Its `local` are local steps, with which they do not meet
+  // in each step.
+  optim::Sharing sharing() const;
   // The next step from this one on at which processes meet: the step itself without local steps.
   std::int64_t meeting_from(std::int64_t step) const;
   // A tenth of the schedule's steps, but at most most_warmup.
@@ -184,6 +185,10 @@ struct OptimizerOptions {
     t("comm_dtype", o.comm_dtype,
       "type in which gradients, or what --local-steps changed, travel between processes (mpirun); "
       "bf16 halves the bytes and rounds; int8 is for --local-steps",
+      {.newer = true});
+    t("shard", o.shard,
+      "what each process (mpirun) has a part of alone: gradients and the optimiser's moments "
+      "(moments is the same), or parameters as well, which are gathered block by block",
       {.newer = true});
     t("local_steps", o.local_steps,
       "let each process (mpirun) train H steps by itself before all meet, as DiLoCo does",

@@ -53,12 +53,15 @@ std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double to
   const nn::KeptBytes kept =
       kept_by({.optimizer = rules.optimizer, .settings = rules.settings})(shapes.parameters());
   const double activations = sizeof(float) * tokens * static_cast<double>(config.n_embd);
-  const MemoryEstimate bound{.weights = weights,
-                             .gradients = weights,
-                             .optimizer = kept.all,
-                             .most_uncut = kept.most_uncut,
-                             .activations = activations,
-                             .total = weights + kept.all + std::max(weights, activations)};
+  MemoryEstimate bound{.weights = weights,
+                       .gradients = weights,
+                       .optimizer = kept.all,
+                       .most_uncut = kept.most_uncut,
+                       .activations = activations,
+                       .total = weights + kept.all + std::max(weights, activations),
+                       .passes = activations,
+                       .passes_by_blocks = activations};
+  nn::measure_blocks(bound, shapes.parameters());
   if (bound.total < 4 * physical_memory()) return std::nullopt;
   return bound;
 }
@@ -160,30 +163,51 @@ std::string describe(const MemoryEstimate& e) {
       e.gradients / 1e6);
 }
 
-MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks, bool local_steps) {
+namespace {
+
+// Of several ranks that meet in each step.
+MemoryEstimate memory_of_share(MemoryEstimate e, int ranks, optim::Shard shard) {
+  // The buckets that are sent and received at once; where gradients go as soon as they are
+  // complete, one more is filled.
+  constexpr double bucket = sizeof(float) * static_cast<double>(optim::kBucketSize);
+  constexpr double under_way = 2 * static_cast<double>(optim::kBucketsUnderWay) * bucket;
+  double passes = e.passes + std::min(under_way + bucket, 2 * e.gradients);
+  e.gradients /= ranks;
+  e.optimizer = std::max(e.optimizer / ranks, e.most_uncut);
+  if (shard == optim::Shard::parameters) {
+    // A block, the one before it, and the one that is on its way; and the gradients of as many.
+    const double trained = e.gradients * ranks, whole = e.weights, all = whole + trained / ranks;
+    const double some = std::min(3 * e.largest_block, e.blocks + e.largest_block);
+    e.weights = all - e.blocks + some;
+    e.elsewhere = whole - e.weights;
+    passes = e.passes_by_blocks + std::min(3 * e.largest_block, e.blocks) +
+             std::min(under_way, 2 * trained);
+    passes = std::max(passes, all - e.weights);  // between steps, all weights are there
+  }
+  e.total = e.weights + e.averages + e.optimizer + e.gradients + std::max(passes, e.updating);
+  return e;
+}
+
+}  // namespace
+
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks,
+                              const optim::Sharing& sharing) {
+  if (!sharing.local)
+    return ranks == 1 ? estimate : memory_of_share(estimate, ranks, sharing.shard);
   MemoryEstimate e = estimate;
   constexpr double bucket = sizeof(float) * static_cast<double>(optim::kBucketSize);
-  if (local_steps) {
-    // What is trained has a gradient as large as itself. At a meeting, a bucket is sent, received,
-    // and added up.
-    const double kept = estimate.gradients * (1 + 1.0 / ranks);
-    e.optimizer += kept;
-    e.total += kept + 3 * std::min(bucket, estimate.gradients);
-    return e;
-  }
-  if (ranks == 1) return e;
-  // The buckets that are filled, sent and received at once.
-  constexpr double buckets = bucket * (1 + 2 * static_cast<double>(optim::kBucketsUnderWay));
-  e.optimizer = std::max(estimate.optimizer / ranks, estimate.most_uncut);
-  e.total += e.optimizer - estimate.optimizer + e.gradients / ranks +
-             std::min(buckets, 2 * estimate.gradients);
+  // What is trained has a gradient as large as itself. At a meeting, a bucket is sent, received,
+  // and added up.
+  const double kept = estimate.gradients * (1 + 1.0 / ranks);
+  e.optimizer += kept;
+  e.total += kept + 3 * std::min(bucket, estimate.gradients);
   return e;
 }
 
 namespace {
 
 double bytes_of_copy(const MemoryEstimate& estimate, bool measured) {
-  return measured ? estimate.weights : 0;
+  return measured ? estimate.weights + estimate.elsewhere : 0;
 }
 double bytes_needed(const MemoryEstimate& estimate, bool measured, int here) {
   return here * (estimate.total + bytes_of_copy(estimate, measured));
@@ -210,27 +234,27 @@ namespace {
 
 // The memory of this rank, and the number of processes on this host.
 std::pair<MemoryEstimate, int> share_of(const MemoryEstimate& estimate, const Processes* processes,
-                                        bool local_steps) {
-  if (processes == nullptr) return {memory_of_rank(estimate, 1, local_steps), 1};
+                                        const optim::Sharing& sharing) {
+  if (processes == nullptr) return {memory_of_rank(estimate, 1, sharing), 1};
   int here = 0;
   for (int rank = 0; rank < processes->size(); ++rank) {
     here += processes->host(rank) == processes->host(processes->rank());
   }
-  return {memory_of_rank(estimate, processes->size(), local_steps), here};
+  return {memory_of_rank(estimate, processes->size(), sharing), here};
 }
 
 }  // namespace
 
 bool memory_fits(const MemoryEstimate& estimate, bool measured, const Processes* processes,
-                 bool local_steps) {
-  const auto [own, here] = share_of(estimate, processes, local_steps);
+                 const optim::Sharing& sharing) {
+  const auto [own, here] = share_of(estimate, processes, sharing);
   const std::optional<AvailableMemory> available = available_memory();
   return !available || bytes_needed(own, measured, here) <= available->bytes;
 }
 
 MemoryEstimate checked_memory(const MemoryEstimate& estimate, bool measured,
-                              const Processes* processes, bool local_steps) {
-  const auto [own, here] = share_of(estimate, processes, local_steps);
+                              const Processes* processes, const optim::Sharing& sharing) {
+  const auto [own, here] = share_of(estimate, processes, sharing);
   check_memory(own, measured, here);
   return own;
 }

@@ -8,6 +8,7 @@
 #include "tapegrad/comm/processes.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
+#include "tapegrad/optim/sharing.h"
 #include "tapegrad/run/plan/step_options.h"
 
 namespace tapegrad::run {
@@ -45,11 +46,15 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
 // activations are freed"
 std::string describe(const MemoryEstimate& estimate);
 
-// The memory of each of so many processes: the optimiser's tensors of its share alone, and buckets
-// on their way (optim/internal/shares.h). A share is an equal one, or the most that is kept for one
-// parameter that cannot be cut. With local steps: all of the optimiser's tensors, the
-// weights of the last meeting and the outer momentum of its share, which count as the optimiser's.
-MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks, bool local_steps = false);
+// The memory of each of so many processes: the optimiser's tensors and gradients of its share
+// alone, and buckets on their way (optim/internal/shares.h). A share is an equal one, or, of the
+// optimiser's tensors, the most that is kept for one parameter that cannot be cut. With
+// Shard::parameters, its share of the weights, those of no block, and the blocks that are whole at
+// once; or all weights beside the shares, as for an evaluation, if that is more. With local steps:
+// all of the optimiser's tensors, the weights of the last meeting and the outer momentum of its
+// share, which count as the optimiser's.
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks,
+                              const optim::Sharing& sharing = {});
 
 // Error if less memory than that is available, for so many processes on this host. Where
 // `measured`, fit_steps measures steps first, which keeps a copy of the weights meanwhile.
@@ -57,10 +62,10 @@ void check_memory(const MemoryEstimate& estimate, bool measured = false, int her
 // True if check_memory() would find enough, for a process or this rank of a group; true where
 // nobody can tell.
 bool memory_fits(const MemoryEstimate& estimate, bool measured, const Processes* processes,
-                 bool local_steps = false);
+                 const optim::Sharing& sharing = {});
 // The memory of this rank of a group, by an estimate of one process; null: there is one alone.
 // Error as check_memory.
 MemoryEstimate checked_memory(const MemoryEstimate& estimate, bool measured,
-                              const Processes* processes, bool local_steps = false);
+                              const Processes* processes, const optim::Sharing& sharing = {});
 
 }  // namespace tapegrad::run

@@ -15,23 +15,31 @@ constexpr double kSameSpeed = 0.98;
 
 std::string SharingWay::name() const {
   const std::string_view type = optim::names_of(group.sent)[static_cast<std::size_t>(group.sent)];
-  if (!group.local_steps) return fmt::format("each step in {}", type);
+  const bool all = group.shard == optim::Shard::parameters;
+  if (!group.local_steps)
+    return fmt::format("{} in {}", all ? "--shard parameters" : "each step", type);
   return fmt::format("--local-steps {} --comm-dtype {}", *group.local_steps, type);
 }
 
 std::vector<SharingWay> sharing_ways(const StepParts& parts, const Group& group,
-                                     const Network& network, std::int64_t local_steps) {
+                                     const Network& network, const ComparedWays& compared) {
   using enum optim::CommDType;
+  using enum optim::Shard;
   std::vector<SharingWay> ways;
-  const auto add = [&](optim::CommDType sent, std::optional<std::int64_t> local) {
+  const auto add = [&](optim::CommDType sent, optim::Shard shard,
+                       std::optional<std::int64_t> local = {}) {
     Group other = group;
     other.sent = sent;
+    other.shard = shard;
     other.local_steps = local;
     ways.push_back({other, forecast_step(parts, other, network)});
   };
-  for (const optim::CommDType sent : {f32, bf16}) add(sent, std::nullopt);
-  if (local_steps == 0) return ways;
-  for (const optim::CommDType sent : {f32, bf16, int8}) add(sent, local_steps);
+  for (const optim::CommDType sent : {f32, bf16}) {
+    add(sent, gradients);
+    if (compared.parameters) add(sent, optim::Shard::parameters);
+  }
+  if (compared.local_steps == 0) return ways;
+  for (const optim::CommDType sent : {f32, bf16, int8}) add(sent, gradients, compared.local_steps);
   return ways;
 }
 

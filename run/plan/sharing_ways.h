@@ -16,15 +16,19 @@ struct SharingWay {
   StepForecast forecast;
 
   double batches_per_second() const { return static_cast<double>(group.batches) / forecast.step; }
-  // "--local-steps 50 --comm-dtype bf16", or "each step in f32".
+  // "--local-steps 50 --comm-dtype bf16", "each step in f32" or "--shard parameters in f32".
   std::string name() const;
 };
 
+// Ways that are compared beside those that share gradients.
+struct ComparedWays {
+  bool parameters = true;        // which need StepParts::blocks
+  std::int64_t local_steps = 0;  // 0: none
+};
 // The ranks of `group` meet in each step, in f32 and bf16, or every `local_steps` ones, in f32,
-// bf16 and int8. Those come first whose results are nearer to those of one process. 0: in each step
-// alone.
+// bf16 and int8. Those come first whose results are nearer to those of one process.
 std::vector<SharingWay> sharing_ways(const StepParts& parts, const Group& group,
-                                     const Network& network, std::int64_t local_steps);
+                                     const Network& network, const ComparedWays& compared);
 
 // The first of the ways whose speed is within 2 % of the fastest one's: less is no reason to round
 // more, to meet more seldom, or to use more machines.

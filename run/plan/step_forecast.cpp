@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <span>
 #include <utility>
 
@@ -203,6 +204,109 @@ StepForecast forecast_shared_step(const StepParts& parts, const Group& group,
   return f;
 }
 
+// The buckets of a block of a model, with others for what is of no block.
+struct BlockLoads {
+  Load weights, gradients;
+  double share = 0;  // of the elements of all blocks
+};
+
+// The last one is of no block.
+std::vector<BlockLoads> loads_of_blocks(const std::vector<optim::Bucket>& buckets,
+                                        const StepParts& parts, const Group& group) {
+  const std::size_t others = parts.blocks.size() - 1;
+  std::vector<BlockLoads> blocks(parts.blocks.size());
+  std::vector<std::size_t> numbers(parts.sizes.size());  // of the blocks of parameters
+  double all = 0;
+  for (std::size_t i = 0; i <= others; ++i) {
+    for (const std::size_t p : parts.blocks[i]) {
+      numbers[p] = i;
+      blocks[i].share += static_cast<double>(parts.sizes[p]);
+    }
+    all += i < others ? blocks[i].share : 0;
+  }
+  for (BlockLoads& block : blocks) block.share /= std::max(all, 1.0);
+  for (const optim::Bucket& bucket : buckets) {
+    BlockLoads& block = blocks[numbers[bucket.fragments.front().parameter]];
+    block.weights += load_of(bucket, optim::CommDType::f32, group.ranks);
+    block.gradients += load_of(bucket, group.sent, group.ranks);
+  }
+  return blocks;
+}
+
+// Makes a round that gathers blocks as it comes to them, from `now` on; returns its end. Computing
+// is that much slower while bytes are moved. `arrives` is when what is of no block is there. What
+// is waited for is added to `waiting`.
+double gathering_round(Link& link, const std::vector<BlockLoads>& blocks, const StepParts& parts,
+                       double now, double arrives, double slower, double& waiting) {
+  const std::size_t n = blocks.size() - 1;
+  const auto wait_until = [&](double time) {
+    waiting += std::max(0.0, time - now);
+    now = std::max(now, time);
+  };
+  wait_until(arrives);
+  const auto gather = [&](std::size_t block) {
+    link.send(now, blocks[block].weights);
+    arrives = link.free();
+  };
+  if (n == 0) now += slower * (parts.forward + parts.backward);
+  if (n > 0) gather(0);
+  for (std::size_t i = 0; i < n; ++i) {
+    wait_until(arrives);
+    if (i + 1 < n) gather(i + 1);
+    if (i + 1 == n && n > 2) gather(n - 3);  // the last two are here when backward begins
+    now += slower * blocks[i].share * parts.forward;
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    if (i + 2 < n) {
+      wait_until(arrives);
+      if (i > 0) gather(i - 1);
+      link.send(now, blocks[i + 2].gradients);
+    }
+    now += slower * blocks[i].share * parts.backward;
+  }
+  for (std::size_t i = std::min<std::size_t>(n, 2); i-- > 0;) link.send(now, blocks[i].gradients);
+  link.send(now, blocks[n].gradients);
+  return now;
+}
+
+// The forecast of a step of ranks that share the parameters, too.
+StepForecast forecast_gathering_step(const StepParts& parts, const Group& group,
+                                     const Network& network, std::int64_t rounds) {
+  check(!parts.blocks.empty(), "[forecast] the blocks of the parameters are not known");
+  const std::vector<optim::Bucket> buckets =
+      optim::share_out(parts.sizes, group.ranks, optim::kBucketSize, parts.units, parts.blocks);
+  const std::vector<BlockLoads> blocks = loads_of_blocks(buckets, parts, group);
+  const double share = largest_share(buckets, group.ranks);
+  Load moved;  // in a round
+  for (const BlockLoads& block : blocks) moved += block.gradients;
+  const Load gradients = moved;
+  for (std::size_t i = 0; i + 1 < blocks.size(); ++i)
+    moved += (i + 3 < blocks.size() ? 2.0 : 1.0) * blocks[i].weights;
+  const double round_moves = moving_seconds(moved) / parts.threads;
+  const double round_computes = parts.forward + parts.backward;
+  const double slower = 1 + (round_computes > 0 ? round_moves / round_computes : 0);
+
+  StepForecast f;
+  Link link(network, group.ranks, parts.threads);
+  link.send(0, blocks.back().weights);
+  double now = 0, arrives = link.free();
+  for (std::int64_t round = 0; round < rounds; ++round)
+    now = gathering_round(link, blocks, parts, now, std::exchange(arrives, 0.0), slower, f.waiting);
+  f.waiting += std::max(0.0, link.free() - now);
+  f.telling = 2 * telling_seconds(network, group.ranks);  // norms, and losses
+  f.computing = static_cast<double>(rounds) * round_computes + (parts.norm + parts.update) * share;
+  f.moving = static_cast<double>(rounds) * round_moves +
+             moving_seconds(blocks.back().weights) / parts.threads;
+  f.sending = link.busy();
+  // In the last round, some ranks may have no batch to send gradients of.
+  const double idle =
+      static_cast<double>(rounds) - static_cast<double>(group.batches) / group.ranks;
+  f.sent = link.sent() - idle * gradients.bytes * (group.ranks - 1) / group.ranks;
+  f.step = std::max(now, link.free()) + f.telling + (parts.norm + parts.update) * share +
+           moving_seconds(blocks.back().weights) / parts.threads;
+  return f;
+}
+
 using Unit = std::pair<std::string_view, double>;
 
 double parse_number(const std::string& text, std::span<const Unit> units,
@@ -222,6 +326,8 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
   const std::int64_t rounds = (group.batches + group.ranks - 1) / group.ranks;
   if (group.local_steps)
     return forecast_local_step(parts, group, network, static_cast<double>(rounds));
+  if (group.ranks > 1 && group.shard == optim::Shard::parameters)
+    return forecast_gathering_step(parts, group, network, rounds);
   if (group.ranks > 1) return forecast_shared_step(parts, group, network, rounds);
   StepForecast f;
   f.computing =

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/optim/comm_dtype.h"
+#include "tapegrad/optim/sharing.h"
 
 namespace tapegrad::run {
 
@@ -18,6 +18,11 @@ namespace tapegrad::run {
 //     round; before, the next round's work hides it.
 //   - Each rank measures and updates its share of the parameters; the largest share counts. Each
 //     bucket is sent on when it is updated, to be waited for at the end.
+//   - With Shard::parameters, a bucket has weights of one block. A block is sent when the one
+//     before it begins, forward and backward, and is waited for when it begins itself; how long it
+//     takes goes by its elements. Its gradients are sent two blocks later; what is of no block is
+//     sent before the first round, and its gradients behind all others. Updated weights are not
+//     sent on.
 //   - With local steps, each rank measures and updates all parameters in each step. A meeting sends
 //     differences of weights there and back, hides nothing, and is shared by the steps before it.
 //   - Moving bytes takes one thread's time, too: from whatever its processor does meanwhile. Beside
@@ -33,7 +38,9 @@ struct StepParts {
   std::vector<std::int64_t> sizes = {};
   std::vector<double> completed = {};
   std::vector<std::int64_t> units = {};  // where each may be cut: see optim/internal/shares.h
-  int threads = 1;                       // that took this time
+  // The parameters of each block, for Shard::parameters: optim::blocks_of().
+  std::vector<std::vector<std::size_t>> blocks = {};
+  int threads = 1;  // that took this time
 };
 
 struct Network {
@@ -46,6 +53,7 @@ struct Group {
   std::int64_t batches = 1;  // of a step, which the ranks share
   optim::CommDType sent = optim::CommDType::f32;
   std::optional<std::int64_t> local_steps = {};
+  optim::Shard shard = optim::Shard::gradients;
 };
 
 struct StepForecast {

@@ -75,6 +75,7 @@ std::optional<std::vector<StepTimes>> measure_steps(const Task& task,
                               (seconds >= kMostShare * budget ||
                                (count >= kSteps && seconds >= kLeastShare * budget));
                      });
+  sync->gather_parameters();  // an evaluation is measured next
   if (!steps) return std::nullopt;
   const auto counted = whole_periods(*steps, period);
   return std::vector(counted.begin(), counted.end());

@@ -158,6 +158,7 @@ class Trainer {
     while (!interrupted()) {
       bool ends = at_.iteration >= steps_;
       if (ends || evaluator_.due()) {
+        sync_->gather_parameters();
         batches_.look_ahead([this] {
           const KeptModel kept(*sync_);
           if (evaluator_.evaluate()) saver_.keep_best();
@@ -167,8 +168,8 @@ class Trainer {
           ends = true;
         }
       }
-      if (ends || saver_.due()) saver_.save();
-      if (at_.iteration > 0 && speaks()) after_step(/*made=*/at_.iteration > begin_);
+      if (ends || saver_.due()) save();
+      after_step();
       if (ends || interrupted()) break;
       const Report::Step made = batches_.step([this] { return step(); });
       report_.step(made);
@@ -178,6 +179,7 @@ class Trainer {
     }
     print(trace_.write(true));
     if (!alone() && at_.iteration > begin_) tell_traffic(at_.iteration - begin_);
+    sync_->gather_parameters();  // for samples, and for whoever goes on with the model
     if (interrupted()) {
       saver_.save();
       report_.stopped();
@@ -192,9 +194,18 @@ class Trainer {
     return interrupted() ? Ending::stopped : ending;
   }
 
-  void after_step(bool made) {
-    if (!task_.after_step) return;
-    if (task_.after_step_due && !task_.after_step_due(report_, made)) return;
+  void save() {
+    sync_->gather_parameters();
+    saver_.save();
+  }
+
+  // Asks the task on all ranks, of which one makes what there is to see.
+  void after_step() {
+    if (at_.iteration == 0 || interrupted() || !task_.after_step) return;
+    const bool made = at_.iteration > begin_;
+    if (task_.after_step_due && !task_.after_step_due(at_.iteration, made)) return;
+    sync_->gather_parameters();
+    if (!leads_) return;
     const KeptModel kept(*sync_);
     task_.after_step(report_, made);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -52,9 +53,10 @@ struct Task {
   // checkpoint, which is not `made` here: metrics.jsonl then has only what came before that step.
   // With averages (ema), the parameters have them meanwhile, as in evaluations and in finish.
   std::function<void(Report&, bool made)> after_step = {};
-  // False where after_step would do nothing: it is not called then, and no step waits until the
-  // averages are in the parameters' place. Without this function, it is called each time.
-  std::function<bool(const Report&, bool made)> after_step_due = {};
+  // False where after_step has nothing to do, so that no step waits until the averages are in the
+  // parameters' place, or processes have gathered what they share. All processes must get the same
+  // answer. Without this function, after_step is called each time.
+  std::function<bool(std::int64_t step, bool made)> after_step_due = {};
   // At the end of a run that no signal has stopped: a last evaluation, samples.
   std::function<void(Report&)> finish = {};
   // Measures a small part of each. It may draw from the generators. Without it, one evaluation is
@@ -84,10 +86,11 @@ struct TrainOptions {
 //
 // The folder's processes, if there are several, each with a task that is made in the same way, make
 // the steps that one would make with the same gradient_accumulation_steps, to the bit (with
-// comm_dtype f32). With local_steps, each makes its own between two meetings, and a run evaluates
-// and ends at meetings: its steps are rounded up to one. Error, before the first step, if they
-// differ in their options, weights or batches. Tasks of ranks other than 0 evaluate, but are not
-// asked for anything else.
+// comm_dtype f32). What they share (shard) is whole again in each of them where a task is asked for
+// an evaluation, samples or a file, and at the end. With local_steps, each makes its own between
+// two meetings, and a run evaluates and ends at meetings: its steps are rounded up to one. Error,
+// before the first step, if they differ in their options, weights or batches. Tasks of ranks other
+// than 0 evaluate, but are not asked for anything else.
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options = {});
 
 }  // namespace tapegrad::run

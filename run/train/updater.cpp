@@ -48,8 +48,8 @@ std::vector<std::int64_t> summed(std::vector<std::int64_t> own, Processes* proce
 std::unique_ptr<optim::GradientSync> make_sync(const Task& task, const OptimizerOptions& options,
                                                Processes* processes) {
   const NamedTensors& parameters = task.params.parameters();
-  auto sync = optim::make_gradient_sync(parameters, options.rules, processes, options.comm_dtype,
-                                        options.local(), task.params.buffers());
+  auto sync = optim::make_gradient_sync(parameters, options.rules, processes, options.sharing(),
+                                        task.params.buffers());
   if (!options.ema) return sync;
   return optim::with_averages(std::move(sync), parameters, {.decay = *options.ema});
 }
@@ -152,14 +152,20 @@ Report::Step Updater::step(double lr, Progress& progress, LayerStats* stats) {
   }
   if (!local_) step.norm = clipping.norm;  // which is everybody's
   find_outlier(step, progress);
-  if (stats != nullptr) stats->before(sync_);
+  if (stats != nullptr) {
+    sync_.gather_parameters();
+    stats->before(sync_);
+  }
   if (!step.skipped) {
     step.times.update = seconds_of_part(
         "update", [&] { sync_.step(step.lr, clipping.factor, decay_(progress.iteration)); });
   }
   task_.objective->end_step(summed(task_.objective->take_counts(), processes_),
                             !step.skipped && lr != 0);
-  if (stats != nullptr) step.layers = stats->after();
+  if (stats != nullptr) {
+    sync_.gather_parameters();
+    step.layers = stats->after();
+  }
   step.times.update += seconds_of([&] { sync_.zero_grad(); });
   step.times.other = watch.seconds() - step.times.total();
   return step;

@@ -146,7 +146,7 @@ const std::map<std::string, Names> kMayInclude = {
       "apps/train/plan", "apps/sample"}},
     {"apps/inspect", {"base*", "autograd", "nn", "run/models", "apps/inspect"}},
     {"apps/python",
-     {"base*", "autograd*", "nn*", "optim", "data/tokenize", "run/folder", "run/models",
+     {"base*", "autograd*", "nn*", "optim", "data/tokenize", "arrays", "run/folder", "run/models",
       "apps/sample/sampling_options.h", "apps/train/train_command.h",
       "apps/watch/report/report_html.h", "apps/python"}},
     {"apps/seq2seq",

@@ -166,3 +166,17 @@ TEST_CASE("arrays that do not fit together, and states of others, are errors", "
   refuses("arrays-1 10 1 11 3 4 " + Rng(1).state(), "row 11 of 10");
   refuses("arrays-1 10 1 2 3 4 nonsense", "");
 }
+
+TEST_CASE("a batch of what a live tape tracks is an error, whatever thread makes it",
+          "[array-loader]") {
+  const bool background = GENERATE(false, true);
+  ArrayLoader loader({Tensor::ones({4}).set_requires_grad()}, {.background = background}, Rng(1));
+  loader.next();
+  const std::string state = loader.state();
+  {
+    const Tape tape;
+    CHECK_THROWS_WITH(loader.next(), ContainsSubstring("arrays"));
+  }
+  CHECK(loader.state() == state);
+  CHECK(loader.next()[0].shape() == Shape{1});
+}

@@ -93,6 +93,9 @@ TEST_CASE("the selection of rows names what does not fit", "[row_selection]") {
   CHECK_THROWS_WITH(arrays::split_lengths(5, {NAN}), ContainsSubstring("share of nan"));
   CHECK_THROWS_WITH(arrays::split_lengths(5, {}), ContainsSubstring("sum is 0"));
   CHECK_THROWS_WITH(arrays::rows_at({x}, Numbers{0, 5}), "[rows] there is no row 5: there are 5");
+  const Tensor parameter = Tensor::ones({2}).set_requires_grad();
+  const Tape tape;
+  CHECK_THROWS_WITH(arrays::rows_at({parameter}, Numbers{0}), ContainsSubstring("arrays"));
   CHECK_THROWS_WITH(sample({0, 0}, 1), "[weighted_sample] all 2 weights are 0");
   CHECK_THROWS_WITH(sample({}, 1), "[weighted_sample] all 0 weights are 0");
   CHECK_THROWS_WITH(sample({1, -1}, 1), ContainsSubstring("weight -1 at index 1"));

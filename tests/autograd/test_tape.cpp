@@ -277,3 +277,21 @@ TEST_CASE("a parameter that is the root itself is handed out, too", "[tape]") {
                 }});
   CHECK(taken == 1);
 }
+
+TEST_CASE("who takes a gradient may watch tensors, and may not run the tape again", "[tape]") {
+  const Tensor x = Tensor::scalar(3, DType::f64).set_requires_grad();
+  const Tensor y = Tensor::scalar(4, DType::f64).set_requires_grad();
+  const Tensor z = Tensor::scalar(5, DType::f64).set_requires_grad();
+  Tape tape;
+  const Tensor product = z * 2.0;
+  int taken = 0;
+  const auto take = [&](const Tensor& parameter, const Tensor&) {
+    ++taken;
+    for (int i = 0; i < 1000; ++i) tape.watch(Tensor::scalar(i, DType::f64));
+    if (parameter.id() == z.id()) {
+      CHECK_THROWS_WITH(tape.backward(product), ContainsSubstring("is running backward already"));
+    }
+  };
+  tape.backward({x, y, product}, {.keep = true, .take = take});
+  CHECK(taken == 3);
+}

@@ -29,4 +29,4 @@ if command -v em++ >/dev/null; then "$here/../../scripts/web.sh" "$TAPEGRAD_BUIL
 
 cd "$here"
 if [ -n "$pictures" ]; then exec node screenshots.mjs "$pictures"; fi
-exec node --test page.test.mjs table.test.mjs lines.test.mjs access.test.mjs endurance.test.mjs talk.test.mjs web.test.mjs
+exec node --test page.test.mjs table.test.mjs lines.test.mjs access.test.mjs endurance.test.mjs talk.test.mjs web.test.mjs hostile.test.mjs

@@ -3,7 +3,7 @@
 
 usage: make_model.py TYPE TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
 
-TYPE is gemma, gemma2, gemma3_text, gpt2, gpt_oss, granite, lfm2, lfm2_moe, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3
+TYPE is falcon_h1, gemma, gemma2, gemma3_text, gpt2, gpt_oss, granite, lfm2, lfm2_moe, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3
 or stablelm.
 
 TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
@@ -22,6 +22,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 OWN = {  # what a type has beside the sizes of all
+    "falcon_h1": {"tie_word_embeddings": False, "mamba_d_ssm": 72, "mamba_n_heads": 6, "mamba_d_state": 20, "embedding_multiplier": 3.0,
+                  "lm_head_multiplier": 0.6, "key_multiplier": 0.4, "attention_out_multiplier": 0.9, "ssm_in_multiplier": 1.25,
+                  "ssm_out_multiplier": 0.7, "ssm_multipliers": [0.8, 0.5, 1.2, 0.6, 1.5], "mlp_multipliers": [0.9, 0.6]},
     "gemma": {},
     "gemma2": {"query_pre_attn_scalar": 12, "sliding_window": 8},
     "gemma3_text": {"query_pre_attn_scalar": 12, "sliding_window": 8, "num_hidden_layers": 7},

@@ -11,7 +11,7 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
+from transformers import (AutoModelForCausalLM, FalconH1Config, FalconH1ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
                           GemmaForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig,
                           GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
                           Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, Olmo2Config,
@@ -31,6 +31,8 @@ LONGROPE = {"rope_type": "longrope", "rope_theta": 50.0, "factor": 1.5, "attenti
             "long_factor": [1.5, 3.0, 4.5]}
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 5, "linear_value_head_dim": 6}
 MAMBA = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 6}
+MULTIPLIERS = {"embedding_multiplier": 3.0, "lm_head_multiplier": 0.4, "key_multiplier": 0.6, "attention_out_multiplier": 0.9, "ssm_in_multiplier": 1.25,
+               "ssm_out_multiplier": 0.7, "ssm_multipliers": [0.8, 0.5, 1.2, 0.6, 1.5], "mlp_multipliers": [0.9, 0.6]}
 KINDS = ["sliding_attention", "full_attention"]
 MODELS = {
     "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
@@ -84,6 +86,12 @@ MODELS = {
         **SHAPE | {"tie_word_embeddings": False}, layer_types=["attention", "mamba"], num_local_experts=0, shared_intermediate_size=24,
         position_embedding_type="rope", attention_multiplier=0.3, mamba_conv_bias=False, attention_bias=True,
         **MAMBA | {"mamba_n_groups": 1, "mamba_d_conv": 3, "mamba_expand": 3})),
+    "falcon_h1": lambda: FalconH1ForCausalLM(FalconH1Config(
+        **SHAPE | {"tie_word_embeddings": False}, **MAMBA, mamba_d_ssm=24, **MULTIPLIERS)),
+    # With the norm of some of the hub's models, and with all that these have not.
+    "falcon_h1_norm": lambda: FalconH1ForCausalLM(FalconH1Config(
+        **SHAPE, **MAMBA | {"mamba_d_ssm": None, "mamba_d_conv": 3, "mamba_conv_bias": False}, head_dim=6, mamba_rms_norm=True,
+        mamba_norm_before_gate=False, attention_bias=True, mlp_bias=True, **MULTIPLIERS | {"attention_in_multiplier": 1.5})),
     "lfm2": lambda: Lfm2ForCausalLM(Lfm2Config(
         **SHAPE | {"num_hidden_layers": 3}, layer_types=["conv", "full_attention", "conv"], rope_parameters={"rope_type": "default", "rope_theta": 500.0},
         block_multiple_of=4)),

@@ -234,15 +234,35 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
       "delta_key_size needs mixer_pattern with a D");
   refused(
       llama, [](C& c) { c.mixer_pattern = "DA", c.conv_bias = true; },
-      "conv_bias needs mixer_pattern with a C or an M");
+      "conv_bias needs mixer_pattern with a C, an M or a P");
   refused(
       llama, [](C& c) { c.mixer_pattern = "MA", c.mamba.heads = 4, c.mamba.groups = 3; },
       "mamba_heads 4 are not divisible by mamba_groups 3");
   refused(
       llama, [](C& c) { c.mixer_pattern = "DA", c.mamba.state_size = 4; },
-      "mamba_state_size needs mixer_pattern with an M");
+      "mamba_state_size needs mixer_pattern with an M or a P");
   refused(
       llama, [](C& c) { c.mixer_pattern = "MA", c.mamba.head_size = 0; }, "mamba_head_size");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "DA", c.mamba.norm_groups = 0; },
+      "mamba_norm_groups needs mixer_pattern with an M or a P");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "MA", c.mamba.norm_groups = 3; },
+      "mamba_norm_groups 3 do not divide 64 channels");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "MA", c.scales.mamba_out = 2; },
+      "mamba_out_scale needs mixer_pattern with a P");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "PA", c.scales.key = 0; }, "key_scale");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "P", c.scales.mamba_parts = "1,1,1,1"; },
+      "mamba_part_scales must be 5 numbers, not 4");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "P", c.scales.mamba_parts = "1,0,1,1,1"; },
+      "mamba_part_scales are from 1e-6 to 1e6, not 0");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "P", c.gated = false, c.scales.gate = 2; },
+      "gate_scale needs gated");
   refused(
       llama, [](C& c) { c.conv_kernel = 4; }, "conv_kernel needs mixer_pattern");
   refused(

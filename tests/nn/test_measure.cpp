@@ -91,6 +91,39 @@ TEST_CASE("a GPT's step takes the memory that its dry run says", "[measure]") {
   }
 }
 
+TEST_CASE("a pass whose gradients are sent away takes the memory that the dry run says",
+          "[measure]") {
+  const nn::DecoderConfig config = small_config();
+  const nn::StepMemory estimate = run::estimate_memory(config, 2);
+  Rng rng(1);
+  const Tensor ids = random_ids(rng, {2, config.block_size}, config.vocab_size);
+  const std::size_t before = memory_stats().live;
+  const nn::Params params(rng);
+  const nn::GPT gpt(params, config);
+  double blocks = 0;
+  for (const auto& [name, t] : params.parameters()) {
+    if (name.starts_with("h.")) blocks += static_cast<double>(t.bytes());
+  }
+  CHECK(estimate.blocks == blocks);
+  CHECK(estimate.largest_block == blocks / 3);
+  const auto peak = [&](const auto& take) {
+    reset_peak_memory();
+    Tape tape;
+    tape.backward(gpt.loss(ids, ids), {.take = take});
+    return static_cast<double>(memory_stats().peak - before);
+  };
+  CHECK(estimate.weights + estimate.passes ==
+        Approx(peak([](const Tensor&, const Tensor&) {})).epsilon(0.03));
+  std::vector<Tensor> kept;  // gradients of no block, and at the end their copies
+  const double by_blocks = peak([&](const Tensor& parameter, const Tensor& gradient) {
+    for (const auto& [name, t] : params.parameters()) {
+      if (t.id() == parameter.id() && !name.starts_with("h.")) kept.push_back(gradient.clone());
+    }
+  });
+  CHECK(estimate.weights + estimate.passes_by_blocks == Approx(by_blocks).epsilon(0.03));
+  CHECK(estimate.passes < estimate.total - estimate.weights - estimate.optimizer);
+}
+
 TEST_CASE("an encoder-decoder's step takes the memory that its dry run says", "[measure]") {
   nn::TransformerConfig config{.vocab_size = 300, .n_embd = 64, .n_hidden = 256};
   for (const double dropout : {0.0, 0.1}) {
@@ -161,6 +194,9 @@ TEST_CASE("the optimiser says what it keeps", "[measure]") {
 TEST_CASE("where steps are measured first, a copy of the weights counts", "[measure]") {
   nn::StepMemory memory;
   memory.weights = 1e18;  // more than any machine has
+  CHECK_NOTHROW(run::check_memory(memory));
+  CHECK_THROWS_WITH(run::check_memory(memory, true), ContainsSubstring("a copy for --max-minutes"));
+  std::swap(memory.weights, memory.elsewhere);  // of weights that are shared out, too
   CHECK_NOTHROW(run::check_memory(memory));
   CHECK_THROWS_WITH(run::check_memory(memory, true), ContainsSubstring("a copy for --max-minutes"));
 }

@@ -128,7 +128,8 @@ bool equal(const std::string& what, const Groups& groups, Processes& processes) 
   const auto own = optim::make_gradient_sync(alone, groups(alone));
   const auto make_shared = [&] {
     return std::make_unique<optim::SharedGradientSync>(
-        shared, groups(shared), processes, optim::CommDType::f32, 3 * optim::kSquareChunk);
+        shared, groups(shared), processes, optim::CommDType::f32, optim::Shard::gradients,
+        3 * optim::kSquareChunk);
   };
   auto sync = make_shared();
   const std::string base = (std::filesystem::temp_directory_path() / "tapegrad-ranks-").string() +

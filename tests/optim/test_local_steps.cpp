@@ -34,7 +34,7 @@ struct Locally {
   // The object takes the anchor from the tensors.
   void begin(const LocalSteps& local, std::string_view optimizer = "adamw") {
     sync = optim::make_gradient_sync(tensors.named(), rules_of(optimizer), nullptr,
-                                     optim::CommDType::f32, local, {{"count", count}});
+                                     {.local = local}, {{"count", count}});
   }
 
   // Steps `from` to `to` − 1, counted from 1.

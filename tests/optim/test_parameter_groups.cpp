@@ -107,3 +107,18 @@ TEST_CASE("an optimiser says what it keeps and where parameters may be cut", "[g
   CHECK(unit_of(ShardGranularity::rows, {8, 24}) == 8 * 24);
   CHECK(unit_of(ShardGranularity::elements, {8, 24}) == kSquareChunk);
 }
+
+TEST_CASE("a block is the parameters whose names begin alike up to a number", "[groups]") {
+  using Blocks = std::vector<std::vector<std::size_t>>;
+  CHECK(blocks_of(model()) == Blocks{{1, 2, 3}, {4}, {0}});
+  const auto named = [](const std::vector<std::string>& names) {
+    NamedTensors tensors;
+    for (const std::string& name : names) tensors.emplace_back(name, Tensor());
+    return blocks_of(tensors);
+  };
+  CHECK(named({"encoder.h.0.w", "decoder.h.0.w", "head", "encoder.h.0.b"}) ==
+        Blocks{{0, 3}, {1}, {2}});
+  CHECK(named({"h.1.experts.3.w", "h.1.experts.4.w", "layer2.w"}) == Blocks{{0, 1}, {2}});
+  CHECK(named({"0.weight", "2.weight"}) == Blocks{{0}, {1}, {}});
+  CHECK(named({}) == Blocks{{}});
+}

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/internal/shares.h"
@@ -109,6 +110,28 @@ TEST_CASE("the last parameters come first, as backward completes them", "[shares
   REQUIRE(!buckets.empty());
   CHECK(buckets.front().fragments.front().parameter == 2);
   CHECK(buckets.back().fragments.back().parameter == 0);
+}
+
+TEST_CASE("buckets of blocks are of one block each, in the order of backward", "[shares]") {
+  // Embeddings, two blocks of two parameters, and a norm.
+  const Sizes sizes{kBucketSize + 9, 70000, 40, 70000, 40, 16};
+  const std::vector<ParameterNumbers> blocks = {{1, 2}, {3, 4}, {0, 5}};
+  for (const int ranks : {1, 2, 3}) {
+    const auto buckets = share_out(sizes, ranks, kBucketSize, {}, blocks);
+    CHECK(spread(check_shares(buckets, sizes, ranks)) <= 2 * kSquareChunk);
+    std::vector<std::size_t> order;  // of the blocks of buckets
+    for (const Bucket& bucket : buckets) {
+      std::set<std::size_t> of;
+      for (const Fragment& f : bucket.fragments) {
+        for (std::size_t b = 0; b < blocks.size(); ++b) {
+          if (std::count(blocks[b].begin(), blocks[b].end(), f.parameter) > 0) of.insert(b);
+        }
+      }
+      REQUIRE(of.size() == 1);
+      order.push_back(*of.begin());
+    }
+    CHECK(order == std::vector<std::size_t>{1, 0, 2, 2});
+  }
 }
 
 TEST_CASE("a model that is smaller than the group has ranks without a part", "[shares]") {

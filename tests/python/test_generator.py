@@ -15,7 +15,7 @@ class Generator(unittest.TestCase):
     def generate(self, declarations, of_classes=False):
         """(the program's end, all that it wrote) for the library's headers and one more."""
         classes = ["base/random.h", "autograd/tensor/tensor.h", "nn/decoder.h", "nn/layers.h", "nn/layers/recurrent.h"]
-        headers = ["autograd/ops.h", *sorted(str(p.relative_to(SOURCES)) for p in (SOURCES / "autograd" / "ops").glob("*_ops.h"))]
+        headers = ["autograd/ops.h", "nn/init.h", *sorted(str(p.relative_to(SOURCES)) for p in (SOURCES / "autograd" / "ops").glob("*_ops.h"))]
         with tempfile.TemporaryDirectory() as folder:
             header = Path(folder, "new_ops.h")
             header.write_text(f"#pragma once\n\nnamespace tapegrad {{\n\n{declarations}\n\n}}  // namespace tapegrad\n")
@@ -31,13 +31,28 @@ class Generator(unittest.TestCase):
         ended, written = self.generate(
             "enum class Knob { left, right };\nstruct TurnOptions {\n  double by = 2, limit = 1e3;\n  Knob knob = Knob::left;\n"
             "  Tensor weight = {};  // (C)\n};\n// Turns x.\nTensor turn(const Tensor& x, const TurnOptions& options = {});\n"
-            "// The halves.\nstd::vector<Tensor> halve(const Tensor& x);"
+            "// The halves.\nstd::vector<Tensor> halve(const Tensor& x);\n// Fills.\nInit turned(double by = 1);\nInit still();"
         )
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertIn('m.def("turn", [](const Tensor& x, Number by, Number limit, const std::string& knob, const Tensor* weight)', written)
         self.assertIn('py::arg("limit") = static_cast<double>(1e3), py::arg("knob") = "left", py::arg("weight") = py::none(), "Turns x."', written)
         self.assertIn('NameOf<Knob>{"right", Knob::right}', written)
         self.assertIn('m.def("halve"', written)
+        self.assertIn('init_of(m).def("turned_", [](Tensor& x, Rng& rng, Number by) -> Tensor&', written)
+        self.assertIn('filled(x, tapegrad::turned(by), rng)', written)
+        self.assertIn('init_of(m).def("still_", [](Tensor& x) -> Tensor&', written)
+
+    def test_a_struct_of_two_tensors_is_a_pair(self):
+        ended, written = self.generate(
+            "struct Turner {\n  struct State {\n    Tensor a, b;\n  };\n  struct Result {\n    Tensor y;\n    State state;\n  };\n"
+            "  Turner(const Params& p);\n  Result operator()(const Tensor& x, const State& state = {}) const;\n};",
+            of_classes=True,
+        )
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("const std::optional<std::array<Tensor, 2>>& state", written)
+        self.assertIn("state ? Turner::State{(*state)[0], (*state)[1]} : Turner::State{}", written)
+        self.assertIn("make_result<Turner::Result>(result.y, to_python(result.state))", written)
+        self.assertLess(written.index("to_python(const Turner::State&"), written.index("to_python(const Turner::Result&"))
 
     def test_layers_optimisers_and_values_are_classes(self):
         ended, written = self.generate(

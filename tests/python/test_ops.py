@@ -156,6 +156,20 @@ class Ops(unittest.TestCase):
                 self.assertEqual(changed.shape, tuple(expected["shape"]))
                 self.assertEqual(changed.reshape([-1]).tolist(), expected["values"])
 
+    def test_rows_are_split_and_drawn_as_pytorch_does(self):
+        golden = json.loads(Path(os.environ["TAPEGRAD_SOURCE_DIR"], "tests", "golden", "row_selection.json").read_text())
+        for split in golden["splits"]:
+            x, lengths = tg.arange(split["rows"], dtype=tg.i64), split["lengths"]
+            if isinstance(lengths[0], float):
+                lengths = tg.split_lengths(split["rows"], lengths)
+            parts = tg.random_split([x, x * 2], lengths, tg.Rng(split["seed"]))
+            self.assertEqual([part[0].tolist() for part in parts], split["parts"])
+            self.assertEqual([part[1].tolist() for part in parts], [[2 * row for row in part] for part in split["parts"]])
+        for sample in golden["samples"]:
+            rows = tg.weighted_sample(golden["weights"], len(sample["rows"]), tg.Rng(sample["seed"]), sample["replacement"])
+            self.assertEqual(rows, sample["rows"])
+        self.assertEqual(tg.rows_at([tg.tensor([5.0, 6.0, 7.0])], [2, 0])[0].tolist(), [7, 5])
+
     def test_wrong_arguments_are_exceptions_with_a_sentence(self):
         x = tg.ones((2, 3))
         for call, error, text in [

@@ -7,6 +7,8 @@ import re
 import unittest
 from pathlib import Path
 
+from tapegrad import nn
+
 SOURCES = Path(os.environ["TAPEGRAD_SOURCE_DIR"])
 
 
@@ -18,17 +20,24 @@ def program_of(page):
     return re.search(r"```python\n(.*?)```", text_of(page), re.S)[1]
 
 
-def printed_by(page):
-    printed = io.StringIO()
+def run(page):
+    """What the page's program prints, and its variables."""
+    printed, variables = io.StringIO(), {}
     with contextlib.redirect_stdout(printed):
-        exec(compile(program_of(page), page, "exec"), {})
-    return printed.getvalue()
+        exec(compile(program_of(page), page, "exec"), variables)
+    return printed.getvalue(), variables
+
+
+def printed_by(page):
+    return run(page)[0]
 
 
 class Pages(unittest.TestCase):
     def test_the_program_of_the_page_prints_what_it_shows(self):
-        shown = re.search(r"```text\n(.*?)```", text_of("docs/python.md"), re.S)[1]
-        self.assertEqual(printed_by("docs/python.md"), shown)
+        shown, summary = re.findall(r"```text\n(.*?)```", text_of("docs/python.md"), re.S)
+        printed, variables = run("docs/python.md")
+        self.assertEqual(printed, shown)
+        self.assertEqual(f"{nn.summary(variables['net'], variables['x'])}\n", summary)
 
     def test_the_readme_trains_a_perceptron_in_ten_lines_on_its_first_screen(self):
         program = program_of("README.md")

@@ -40,6 +40,43 @@ class Gradients(unittest.TestCase):
             tape.backward([y, z], seeds=[tg.ones((2,)), tg.tensor([1.0, 0.0])])
         self.assertEqual(w.grad.tolist(), [4, 2])
 
+    def test_take_gets_gradients_as_soon_as_they_are_complete(self):
+        w, early = tg.tensor(3.0, requires_grad=True), tg.tensor(2.0, requires_grad=True)
+        taken = []
+        with tg.Tape() as tape:
+            y = (early * 5) * w * w
+            tape.backward(y, take=lambda parameter, gradient: taken.append((parameter.id(), gradient.item())))
+        self.assertEqual(taken, [(w.id(), 60), (early.id(), 45)])
+        self.assertEqual((w.grad, early.grad), (None, None))
+
+        def again(parameter, gradient):
+            taken.append(gradient.item())
+            with tg.Tape() as inner:
+                inner.backward(parameter * 7)
+
+        with tg.Tape() as tape:
+            tape.backward(w, take=again)  # of a root that is a parameter itself
+        self.assertEqual((taken[-1], w.grad.item()), (1, 7))
+        w.zero_grad()
+
+        a, b = tg.tensor([1.0], requires_grad=True), tg.tensor([2.0], requires_grad=True)
+
+        def change(parameter, gradient):
+            taken.append(gradient.tolist())
+            gradient[0] = 7
+
+        with tg.Tape() as tape:
+            tape.backward(a + b, take=change)  # one tensor of C++ is the gradient of both
+        self.assertEqual(taken[-2:], [[1.0], [1.0]])
+
+        def fail(parameter, gradient):
+            raise KeyError("of the callback")
+
+        with tg.Tape() as tape:
+            self.assertRaisesRegex(KeyError, "of the callback", tape.backward, w * 2, take=fail)
+            self.assertRaises(TypeError, tape.backward, w * 2, take=1)
+        self.assertIsNone(w.grad)
+
     def test_nested_tapes_give_second_derivatives(self):
         x = tg.tensor(2.0, dtype=tg.f64)
         with tg.Tape() as outer:

@@ -37,9 +37,46 @@ class Layers(unittest.TestCase):
         self.assertEqual(nn.GRU(rng, 3, 6, layers=2)(tg.randn((5, 1, 3), rng)).h.shape, (2, 1, 6))
         self.assertEqual(nn.TorchAttention(rng, 8, 2)(tg.randn((1, 4, 8), rng)).shape, (1, 4, 8))
 
+    def test_a_state_of_an_lstm_is_a_pair(self):
+        rng = tg.Rng(2)
+        lstm, cell, x = nn.LSTM(rng, 3, 6), nn.LSTMCell(rng, 3, 6), tg.randn((5, 2, 3), rng)
+        y, (h, c) = lstm(x)
+        self.assertEqual((y.shape, h.shape, c.shape), ((5, 2, 6), (1, 2, 6), (1, 2, 6)))
+        begin = lstm(x[:2])
+        np.testing.assert_allclose(lstm(x[2:], begin.state).y.numpy(), y[2:].numpy(), rtol=1e-5, atol=1e-6)
+        for name, tensor in cell.tensors().items():
+            tg.assign(tensor, lstm.tensors()[f"{name}_l0"])
+        state = None
+        for step in range(5):
+            state = cell(x[step], state)
+            np.testing.assert_allclose(state.h.numpy(), y[step].numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(state.c.numpy(), c[0].numpy(), rtol=1e-5, atol=1e-6)
+        self.assertRaises(TypeError, lstm, x, (h,))
+        self.assertRaises(TypeError, lstm, x, (h, None))
+
     def test_first_weights_are_pytorchs(self):
         weight = nn.Linear(tg.Rng(0), 2, 1).weight  # torch.manual_seed(0); torch.nn.Linear(2, 1).weight
         np.testing.assert_allclose(weight.numpy(), [[-0.0053, 0.3793]], atol=1e-4)
+
+    def test_initialisers_fill_tensors_by_pytorchs_draws(self):
+        w = tg.zeros((1, 2))
+        self.assertIs(nn.init.kaiming_uniform_(w, tg.Rng(0), a=5**0.5), w)  # what nn.Linear(2, 1) draws
+        np.testing.assert_allclose(w.numpy(), [[-0.0053, 0.3793]], atol=1e-4)
+        nn.init.kaiming_uniform_(w, tg.Rng(0), fan_in=2)
+        np.testing.assert_array_equal(w.numpy(), nn.Linear(tg.Rng(0), 2, 1).weight.numpy())
+        x = nn.init.orthogonal_(tg.zeros((3, 5), tg.f64), tg.Rng(1), gain=2)
+        np.testing.assert_allclose(x.numpy() @ x.numpy().T, 4 * np.eye(3), atol=1e-12)
+        x = nn.init.trunc_normal_(tg.zeros((1000,)), tg.Rng(1), std=2, a=-1, b=1.5).numpy()
+        self.assertTrue(-1 <= x.min() < -0.9 and 1.4 < x.max() <= 1.5)
+        np.testing.assert_array_equal(nn.init.normal_(tg.zeros((4,)), tg.Rng(3), mean=0, std=1).numpy(), tg.randn((4,), tg.Rng(3)).numpy())
+        self.assertEqual(nn.init.ones_(w).tolist(), [[1.0, 1.0]])
+        spread = nn.init.kaiming_normal_(tg.zeros((50, 400)), tg.Rng(1), mode="fan_out", nonlinearity="relu").numpy().std()
+        self.assertAlmostEqual(spread, (2 / 50) ** 0.5, places=2)
+        self.assertAlmostEqual(tg.calculate_gain("tanh"), 5 / 3)
+        self.assertRaises(TypeError, nn.init.orthogonal_, w, tg.Rng(1), 2)
+        self.assertRaises(tg.Error, nn.init.xavier_uniform_, tg.zeros((2,)), tg.Rng(1))
+        with tg.Tape():
+            self.assertRaisesRegex(tg.Error, "a live tape tracks it", nn.init.ones_, tg.zeros((2,)).set_requires_grad())
 
     def test_running_means_are_tensors_and_no_parameters(self):
         norm = nn.BatchNorm(tg.Rng(1), 2)
@@ -97,6 +134,54 @@ class Layers(unittest.TestCase):
             self.assertRaises(error, call)
 
 
+class Summaries(unittest.TestCase):
+    def test_a_table_by_part(self):
+        summary = nn.summary(Net(tg.Rng(1)), tg.ones((4, 3)))
+        lines = [
+            "part        shapes       parameters  fixed  output",
+            "layers.0    (5, 3), (5)          20      0  (4, 5)",
+            "layers.1    (2, 5)               10      0  (4, 2)",
+            "named.norm  (5), (5)             10      0  (4, 5)",
+            "scale       (1)                   1      0  (4, 2)",
+            "shift       (1)                   0      1",
+            "all                              41      1",
+            "",
+            "41 parameters; all tensors take 168 B",
+        ]
+        self.assertEqual(str(summary), "\n".join(lines))
+        self.assertEqual(repr(summary), str(summary))
+        self.assertEqual([part.output for part in summary.parts], [(4, 5), (4, 2), (4, 5), (4, 2), None])
+        self.assertEqual(summary.parts[0].shapes, [(5, 3), (5,)])
+        self.assertEqual((summary.parameters, summary.fixed), (41, 1))
+
+    def test_layers_and_decoders_have_one(self):
+        rng = tg.Rng(1)
+        self.assertEqual([part.name for part in nn.summary(nn.Linear(rng, 3, 2)).parts], ["weight", "bias"])
+        model = tg.Decoder(rng, vocab_size=5, block_size=4, n_layer=1, n_head=1, n_embd=2)
+        outputs = {part.name: part.output for part in nn.summary(model, tg.tensor([[1, 2, 3]])).parts}
+        self.assertEqual((outputs["wte"], outputs["h.0.mlp.c_fc"]), ((1, 3, 2), (1, 3, 8)))
+        self.assertRaises(AttributeError, nn.summary, 5)
+
+    def test_the_call_computes_nothing(self):
+        class Normed(nn.Module):
+            def __init__(self):
+                self.norm = nn.BatchNorm(tg.Rng(1), 2)
+
+            def forward(self, x, wrong=False):
+                if wrong:
+                    raise KeyError("wrong")
+                return self.norm(x, "training")
+
+        net, x = Normed(), tg.tensor([[1.0, 2.0], [3.0, 4.0]])
+        with tg.Tape() as tape:
+            self.assertEqual(nn.summary(net, x).parts[0].output, (2, 2))
+            self.assertEqual(tape.size(), 0)
+        self.assertEqual(net.norm.running_mean.tolist(), [0.0, 0.0])
+        self.assertRaises(KeyError, nn.summary, net, x, wrong=True)
+        np.testing.assert_allclose(net(x).numpy(), [[-1, -1], [1, 1]], rtol=1e-4)  # ops compute again
+        np.testing.assert_allclose(net.norm.running_mean.numpy(), [0.2, 0.3], rtol=1e-6)
+
+
 class Optimizers(unittest.TestCase):
     def step(self, make):
         """An f64 parameter [1, -2] after two steps with the gradient [0.5, 2]."""
@@ -119,6 +204,30 @@ class Optimizers(unittest.TestCase):
         moved, optimizer = self.step(lambda p: tg.Muon(p, lr=0.1, ns_coefficients=(3, -3, 1)))
         self.assertEqual(list(optimizer.state()), ["momentum_buffer.w"])
         self.assertTrue((moved < w).all())
+
+    def test_lbfgs_calls_a_function_for_the_loss(self):
+        w = tg.tensor([-1.2, 1.0], tg.f64, requires_grad=True)
+
+        def rosenbrock():
+            with tg.Tape() as tape:
+                loss = (1 - w[0]) ** 2 + 100 * (w[1] - w[0] ** 2) ** 2
+                tape.backward(loss)
+            return loss
+
+        lbfgs = tg.LBFGS([w], max_iter=100, line_search="strong_wolfe")
+        self.assertAlmostEqual(lbfgs.step(rosenbrock), 24.2)
+        np.testing.assert_allclose(w.numpy(), [1, 1], atol=1e-3)
+        self.assertGreaterEqual(lbfgs.evaluations(), lbfgs.iterations())
+        self.assertLess(lbfgs.step(lambda: rosenbrock().item()), 1e-6)
+
+        def fail():
+            raise KeyError("of the loss")
+
+        before = w.tolist()
+        self.assertRaisesRegex(KeyError, "of the loss", lbfgs.step, fail)
+        self.assertRaisesRegex(TypeError, "must return its loss", lbfgs.step, lambda: None)
+        self.assertRaisesRegex(tg.Error, "must be one of 'none', 'strong_wolfe'", tg.LBFGS, [w], line_search="armijo")
+        self.assertEqual(w.tolist(), before)
 
     def test_parameters_come_as_a_dict_a_list_or_a_module(self):
         w = tg.tensor([1.0], requires_grad=True)

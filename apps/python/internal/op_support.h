@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "tapegrad/apps/python/internal/bindings.h"
+#include "tapegrad/autograd/tensor/tracked.h"
+#include "tapegrad/nn/init.h"
 
 namespace tapegrad::python {
 
@@ -50,6 +52,7 @@ T&& checked(T&& object) {
 
 // None stands for a tensor that is left out.
 inline Tensor or_undefined(const Tensor* t) { return t == nullptr ? Tensor() : *t; }
+inline py::object or_none(const py::object& object) { return object; }
 inline py::object or_none(const Tensor& t) { return t.defined() ? py::cast(t) : py::none(); }
 template <class T>
 requires(std::is_arithmetic_v<T>) T or_none(T number) { return number; }
@@ -90,6 +93,32 @@ inline auto function_with_rng(const Callable& f) {
 }
 inline auto function_of_example(const Callable& f) {
   return [f](std::int64_t example) { return call_function(f, example); };
+}
+
+// A loss: a number, or a tensor of one element.
+inline auto function_of_loss(const Callable& f) {
+  return [f]() -> double {
+    const py::gil_scoped_acquire locked;
+    const py::object loss = f.handle()();
+    if (py::isinstance<Tensor>(loss)) return loss.cast<Tensor>().item();
+    Number number;
+    if (!read_number(loss, number)) throw py::type_error("the function must return its loss");
+    return number.value;
+  };
+}
+
+// For nn.init, whose functions fill a tensor.
+inline py::module_ init_of(const py::module_& m) {
+  return py::reinterpret_borrow<py::module_>(m.attr("_nn").attr("init"));
+}
+inline Tensor& filled(Tensor& x, const nn::Init& init, Rng& rng) {
+  check_untracked("nn.init", "x", x);
+  nn::refill(x, init, rng);
+  return x;
+}
+inline Tensor& filled(Tensor& x, const nn::Init& init) {
+  Rng unused(0);
+  return filled(x, init, unused);
 }
 
 // Enums are strings in Python. The generator writes the names of each.

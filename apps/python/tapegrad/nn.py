@@ -52,4 +52,13 @@ class Sequential(Module):
         return x
 
 
-__all__ = ["Module", "Sequential", *_layers]
+def summary(module, *inputs, **options):
+    """A table of a module's or layer's parts: shapes of their tensors, how many numbers are trained and how many are fixed and, if there
+    are inputs, the shapes of the parts' outputs in module(*inputs, **options). That call computes nothing and changes no tensor: a shape
+    that follows from numbers, as masked_select's, is invalid, and so is what forward() stores elsewhere. An output is that of the last op
+    which works on a trained tensor of the part for the first time: of an RNN or a GRU, (T, B, H)."""
+    forward = (lambda: module(*inputs, **options)) if inputs or options else None
+    return _core._nn._summary(module.tensors(), forward)
+
+
+__all__ = ["Module", "Sequential", "summary", *_layers]

@@ -118,9 +118,9 @@ Facts with_vocabulary(Facts facts, const Plan& plan) {
 Facts with_room(Facts facts, const Plan& plan, const Processes* processes) {
   if (plan.extras.recompute != Recompute::automatic) return facts;
   const bool measured = plan.call.max_minutes.has_value();
-  const bool local = plan.optimizer.local_steps.has_value();
-  facts.fits = [measured, processes, local](const run::MemoryEstimate& step) {
-    return run::memory_fits(step, measured, processes, local);
+  const optim::Sharing sharing = plan.optimizer.sharing();
+  facts.fits = [measured, processes, sharing](const run::MemoryEstimate& step) {
+    return run::memory_fits(step, measured, processes, sharing);
   };
   if (const auto available = available_memory()) facts.room = available->text();
   return facts;

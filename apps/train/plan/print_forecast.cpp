@@ -25,7 +25,8 @@ struct Forecasts {
   run::Group group{.ranks = static_cast<int>(o.extras.ranks),
                    .batches = o.batches_of_ranks,
                    .sent = o.optimizer.comm_dtype,
-                   .local_steps = o.optimizer.local_steps};
+                   .local_steps = o.optimizer.local_steps,
+                   .shard = o.optimizer.shard};
 
   double batch_tokens() const {
     return static_cast<double>(o.optimizer.batch_size * o.text.block_size);
@@ -41,7 +42,9 @@ struct Forecasts {
     return way({.batches = o.optimizer.gradient_accumulation_steps});
   }
   run::MemoryEstimate memory(const run::Group& of) const {
-    return run::memory_of_rank(estimate, of.ranks, of.local_steps.has_value());
+    optim::Sharing sharing{.sent = of.sent, .shard = of.shard, .local = {}};
+    if (of.local_steps) sharing.local = {.steps = *of.local_steps};
+    return run::memory_of_rank(estimate, of.ranks, sharing);
   }
   // 0: these options make no local steps.
   std::int64_t compared_steps() const {
@@ -78,11 +81,12 @@ void print_way(const Forecasts& all) {
 
 void print_ways(const Forecasts& all) {
   const std::vector<run::SharingWay> ways =
-      run::sharing_ways(all.parts, all.group, all.network, all.compared_steps());
+      run::sharing_ways(all.parts, all.group, all.network,
+                        {.parameters = !all.o.optimizer.ema, .local_steps = all.compared_steps()});
   const char* heading = "ways:";
   for (const run::SharingWay& way : ways) {
-    fmt::print("{:<10} {:<36} {:>10.1f} ms per step, {} sent\n", heading, way.name(),
-               way.forecast.step * 1e3, sent_text(way));
+    fmt::print("{:<10} {:<36} {:>10.1f} ms per step, {} of memory, {} sent\n", heading, way.name(),
+               way.forecast.step * 1e3, size_text(all.memory(way.group).total), sent_text(way));
     heading = "";
   }
   const run::SharingWay& best = run::fastest(ways);
@@ -127,6 +131,7 @@ void print_scaling(const Forecasts& all) {
   const auto with = [&](int ranks, bool meets_each_step) {
     run::Group group{.ranks = ranks, .batches = each * ranks, .sent = all.group.sent};
     if (!meets_each_step) group.local_steps = local;
+    if (meets_each_step) group.shard = all.group.shard;
     if (meets_each_step && asked) group.sent = optim::CommDType::f32;
     return group;
   };

@@ -62,6 +62,7 @@ run::StepParts parts_of(const bench::Trial::Phases& phases, const bench::Trial& 
           .sizes = elements_of(trial.parameters()),
           .completed = phases.completed,
           .units = optim::units_of(trial.parameters(), trial.groups()),
+          .blocks = optim::blocks_of(trial.parameters()),
           .threads = num_threads()};
 }
 
@@ -146,13 +147,14 @@ int print_assumed(const Plan& o, const nn::Summary& model, const run::MemoryEsti
   const NamedTensors parameters = shapes_of_parameters(o);
   const double forward = model.flops() * tokens_of_batch(o);
   const double again = o.extras.recomputes() ? model.block_flops() * tokens_of_batch(o) : 0;
-  const run::StepParts parts = run::assumed_step(
+  run::StepParts parts = run::assumed_step(
       {.forward = forward,
        .backward = 2 * forward + again,
        .kept = estimate.optimizer,
        .sizes = elements_of(parameters),
        .units = optim::units_of(parameters, optim::make_groups(parameters, o.optimizer.rules))},
       *o.extras.gflops * 1e9, num_threads());
+  parts.blocks = optim::blocks_of(parameters);
   const std::int64_t batches = o.optimizer.gradient_accumulation_steps;
   const double step = run::forecast_step(parts, {.batches = batches}, {1, 0}).step;
   fmt::print("predicted: {:.1f} ms per step, {:.0f} tokens/s, by --gflops {:.4g} and {}\n",
@@ -181,8 +183,8 @@ run::MemoryEstimate print_needs(const Plan& o, const nn::Summary& model, double 
   };
   const run::MemoryEstimate stored = estimate_with(false), recomputed = estimate_with(true);
   const run::MemoryEstimate& estimate = o.extras.recomputes() ? recomputed : stored;
-  const bool local = o.optimizer.local_steps.has_value();
-  fmt::print("memory:    {}\n", run::describe(run::memory_of_rank(estimate, 1, local)));
+  fmt::print("memory:    {}\n",
+             run::describe(run::memory_of_rank(estimate, 1, o.optimizer.sharing())));
   fmt::print("recompute: {}{}\n",
              o.extras.recomputes() ? "on; it takes " : "off; --recompute would take ",
              price_of_recomputing(model, stored, recomputed));
@@ -210,8 +212,7 @@ int print_plan(const Plan& o) {
     return print_assumed(o, model, estimate);
   }
   // A run that does not fit has its memory told, but no time: measuring would not fit, either.
-  run::check_memory(run::memory_of_rank(estimate, 1, a.local_steps.has_value()),
-                    o.call.max_minutes.has_value());
+  run::check_memory(run::memory_of_rank(estimate, 1, a.sharing()), o.call.max_minutes.has_value());
   print_groups(o);
   fmt::print("measuring: a step, for at most {:.0f} s\n", bench::kMostMeasuring);
   std::fflush(stdout);

@@ -7,6 +7,7 @@
 
 #include "tapegrad/apps/chart/svg_chart.h"
 #include "tapegrad/apps/watch/report/layer_map.h"
+#include "tapegrad/apps/watch/report/model_page.h"
 #include "tapegrad/apps/watch/report/report_tables.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/internal/median.h"
@@ -177,23 +178,30 @@ std::string head(const Runs& runs) {
       escaped_markup(title), embedded::report_style());
 }
 
-// How the run ended, and why. `at_end` of the program that made it, nothing is said of one that is
-// done.
-std::string state_note(const RunFiles& run, bool at_end) {
+// How the run ended, and why. In its own folder, nothing is said of one that is done.
+std::string state_note(const RunFiles& run, bool in_folder) {
   std::string state =
       run.state() == RunState::training ? "still in training" : std::string(name_of(run.state()));
   const std::string reason = run.reason();
-  if (at_end && run.state() == RunState::ended && reason.empty()) return "";
+  if (in_folder && run.state() == RunState::ended && reason.empty()) return "";
   if (!reason.empty()) state += ": " + reason;
   return fmt::format("<p class=\"note\">{}</p>\n", escaped_markup(state));
 }
 
-}  // namespace
+std::string page_link(const RunFiles& run) {
+  const auto page = model_page_of(run.folder());
+  if (!page) return "";
+  return fmt::format("<p><a href=\"{}\">The model in a page</a>{}</p>\n",
+                     escaped_markup(page->link),
+                     page->is_older ? ", with weights of earlier steps" : "");
+}
 
-std::string report_of(const Runs& runs, bool at_end) {
+// `in_folder`: the report is that of one run, and will lie in its folder.
+std::string report_text(const Runs& runs, bool in_folder) {
   std::string text = head(runs);
   if (runs.size() == 1) {
-    text += state_note(*runs.front(), at_end) + results(*runs.front());
+    text += state_note(*runs.front(), in_folder) + results(*runs.front());
+    if (in_folder) text += page_link(*runs.front());
   } else {
     text += results_table(runs);
   }
@@ -211,6 +219,10 @@ std::string report_of(const Runs& runs, bool at_end) {
          "network.</footer>\n</body>\n</html>\n";
 }
 
+}  // namespace
+
+std::string report_of(const Runs& runs) { return report_text(runs, false); }
+
 std::string loss_page(const fs::path& folder) {
   RunFiles run(folder);
   run.read_all();
@@ -223,7 +235,17 @@ void write_report(const fs::path& folder) {
   RunFiles run(folder);
   run.end_training();  // this program holds the lock
   run.read_all();
-  write_file_atomically(folder / run::kReportFile, report_of({&run}, true));
+  write_file_atomically(folder / run::kReportFile, report_text({&run}, true));
+}
+
+bool link_model_page(const fs::path& folder) {
+  const fs::path report = folder / run::kReportFile;
+  if (!is_run_folder(folder) || !path_exists(report) || !model_page_of(folder)) return false;
+  RunFiles run(folder);
+  run.read_all();
+  if (run.state() == RunState::training) return false;  // its end writes the report
+  write_file_atomically(report, report_text({&run}, true));
+  return true;
 }
 
 }  // namespace tapegrad::watch

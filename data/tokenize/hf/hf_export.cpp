@@ -4,11 +4,15 @@
 
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "tapegrad/base/json/internal/json_file.h"
 #include "tapegrad/data/tokenize/bpe/internal/byte_alphabet.h"
+#include "tapegrad/data/tokenize/hf/internal/hf_json.h"
+#include "tapegrad/data/tokenize/internal/vocabulary.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::data {
 namespace {
@@ -16,6 +20,8 @@ namespace {
 using nlohmann::json;
 
 constexpr int kExportDepth = 16;
+constexpr const char* kOrder =
+    "its tokens do not stand in GPT-2's order: bytes, then one for each merge";
 
 // The members of an object or list, as JSON. Objects of that size are written without the library,
 // whose ordered ones take time that grows with the square.
@@ -44,6 +50,26 @@ std::string file_of(std::string_view added_tokens, std::string_view pre_tokenize
       R"("vocab":{{{}}},"merges":[{}]}}}})"
       "\n",
       added_tokens, pre_tokenizer, decoder, vocab.text(), merges.text());
+}
+
+// Errors for what HfTokenizer knows and Bpe does not.
+void check_steps_of_bpe(const json& file, const HfTokenizer& tokenizer) {
+  const auto cuts = json_parts(json_member(file, "pre_tokenizer"), "pretokenizers");
+  check(cuts.size() == 1 && json_text_at(cuts[0], "type") == "ByteLevel" &&
+            !json_flag(cuts[0], "add_prefix_space", true) && json_flag(cuts[0], "use_regex", true),
+        "its pre-tokenizer does not cut texts as GPT-2's does");
+  check(json_parts(json_member(file, "normalizer"), "normalizers").empty(),
+        "its normalizer changes texts");
+  check(tokenizer.begin().empty(), "its post-processor puts a token before texts");
+  check(!json_flag(json_member(file, "model"), "ignore_merges", false),
+        "it looks for whole pieces before it merges (ignore_merges)");
+  const json& added = json_member(file, "added_tokens");
+  const bool ends = added.is_array() && added.size() == 1 &&
+                    json_text_at(added[0], "content") == Bpe::kEndOfTextBytes &&
+                    tokenizer.is_added(static_cast<Token>(tokenizer.size() - 1)) &&
+                    json_flag(added[0], "special", false) &&
+                    !json_flag(added[0], "lstrip", false) && !json_flag(added[0], "rstrip", false);
+  check(ends, "its added tokens are not {} alone, as the last token", Bpe::kEndOfTextBytes);
 }
 
 }  // namespace
@@ -126,6 +152,47 @@ std::optional<std::string> characters_of_hf(const HfFile& file) {
     tokens[id.get<std::size_t>()] = file.shown(k);
   }
   return characters_of(tokens);
+}
+
+Bpe bpe_of_hf(const HfTokenizer& tokenizer) {
+  const HfFile file = HfFile::parse(tokenizer.json());
+  check_steps_of_bpe(file.rest(), tokenizer);
+  std::unordered_map<std::string_view, Token> tokens;
+  for (Token token = 0; token < tokenizer.size(); ++token) {
+    tokens.emplace(tokenizer.bytes(token), token);
+  }
+  const auto token_of = [&](std::string_view shown) {
+    const auto bytes = bytes_of_shown(shown);
+    const auto found = bytes ? tokens.find(*bytes) : tokens.end();
+    check(found != tokens.end(), kOrder);
+    return found->second;
+  };
+  std::vector<Merge> merges;
+  for (std::size_t i = 0; i < file.merges(); ++i) {
+    const auto [left, right] = file.merge(i);
+    merges.emplace_back(token_of(left), token_of(right));
+  }
+  check(tokenizer.size() == std::ssize(merges) + 257, kOrder);
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    const auto [left, right] = merges[i];
+    const auto made = static_cast<Token>(256 + i);
+    check(left < made && right < made, kOrder);
+  }
+  Bpe bpe(std::move(merges));
+  for (Token token = 0; token < bpe.size(); ++token) {
+    check(bpe.bytes(token) == tokenizer.bytes(token), kOrder);
+  }
+  return bpe;
+}
+
+Tokenizer Tokenizer::byte_pairs() const {
+  check(kind_ != "char", "it has characters");
+  if (kind_ == "bpe") return *this;
+  const auto* hf = vocabulary_->get<HfTokenizer>();
+  Tokenizer pairs("bpe", hf == nullptr ? Bpe::gpt2() : std::make_shared<const Bpe>(bpe_of_hf(*hf)));
+  pairs.padded_size_ = padded_size_;
+  pairs.ends_ = ends_;
+  return pairs;
 }
 
 }  // namespace tapegrad::data

@@ -16,6 +16,18 @@ namespace {
 
 constexpr const char *kAdapterType = "adapter.type", *kAdapterAlpha = "adapter.lora.alpha";
 
+// Error for a model whose scales llama.cpp's files have in the weights: what is beside a weight
+// would have to be multiplied, too.
+const Family& family_for_adapters(const nn::DecoderConfig& config) {
+  const Family& family = gguf_family_of(config);
+  check(family.gguf.fold == nullptr ||
+            (config.scales == nn::BlockScales() && config.logit_scale == 1),
+        "GGUF's {} has the scales of blocks and logits in its weights, and no adapters beside "
+        "them: merge the adapter",
+        family.gguf.architecture);
+  return family;
+}
+
 }  // namespace
 
 Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderConfig& config) {
@@ -25,7 +37,7 @@ Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderCo
   const auto kind = gguf_value<std::string>(*file, kAdapterType, "none");
   check(kind == "lora", "{}: {} '{}' is not supported, only lora", file->name(), kAdapterType,
         kind);
-  const Family& family = gguf_family_of(config);
+  const Family& family = family_for_adapters(config);
   const auto architecture = gguf_value<std::string>(*file, "general.architecture", "none");
   check(architecture == family.gguf.architecture,
         "{}: these adapters are for the architecture '{}', and the model's is '{}'", file->name(),
@@ -62,7 +74,7 @@ Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderCo
 
 void write_gguf_adapter(const std::filesystem::path& path, const Adapter& adapter,
                         const nn::DecoderConfig& config) {
-  const Family& family = gguf_family_of(config);
+  const Family& family = family_for_adapters(config);
   const double alpha = adapter.options.scale() * static_cast<double>(adapter.options.rank);
   const GgufKeys keys = {{"general.architecture", std::string(family.gguf.architecture)},
                          {"general.type", std::string("adapter")},

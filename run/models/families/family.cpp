@@ -50,6 +50,15 @@ void HfFamily::take_experts(std::string_view count) {
   keys.push_back({.key = "", .option = "moe_inner", .direction = FamilyKey::Direction::ignored});
 }
 
+void HfFamily::take_mamba() {
+  const std::vector<FamilyKey> own = {
+      {"mamba_n_heads", "mamba_heads"},      {"mamba_n_groups", "mamba_groups"},
+      {"mamba_d_state", "mamba_state_size"}, {"mamba_d_conv", "conv_kernel"},
+      {"mamba_conv_bias", "conv_bias"},      {.key = "mamba_proj_bias", .only = false},
+      {"mamba_d_head", kMambaWidth}};
+  keys.insert(keys.end(), own.begin(), own.end());
+}
+
 std::vector<HfTensorName> expert_names() {
   return {{"layers.#.mlp.experts.gate_proj.weight", "layers.#.mlp.experts.@.gate_proj.weight"},
           {"layers.#.mlp.experts.up_proj.weight", "layers.#.mlp.experts.@.up_proj.weight"},
@@ -106,8 +115,10 @@ bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view our
   const std::pair<const char*, char> mixers[] = {
       {names.attention, 'A'}, {names.conv, 'C'}, {names.delta, 'D'}, {names.mamba, 'M'}};
   for (const auto& [part, mixer] : mixers) {
-    if (has(fmt::format(".{}.", part)) && config.mixer(block) != mixer) return false;
+    if (has(fmt::format(".{}.", part)) && !config.mixes_by(block, mixer)) return false;
   }
+  const std::string norm = fmt::format(".{}.{}.", names.mamba, names.in_mamba.norm);
+  if (has(norm) && config.mamba.norm_groups == 0) return false;
   const std::string mlp = fmt::format(".{}.", names.mlp);
   if (!has(mlp)) return true;
   const nn::ExpertNames& in = names.in_experts;
@@ -174,8 +185,8 @@ std::string leading_dense_pattern(std::int64_t dense, int blocks) {
 
 bool is_own_form(std::string_view option) {
   static constexpr std::string_view kForms[] = {
-      kRotation, kWindows,       kRotaryBlocks, kDenseBlocks, kLeadingDense,
-      kMixers,   kAdjustedInner, kSharedInner,  kMambaWidth,  kDeltaWidth};
+      kRotation,      kWindows,     kRotaryBlocks, kDenseBlocks, kLeadingDense, kMixers,
+      kAdjustedInner, kSharedInner, kMambaWidth,   kDeltaWidth,  kScaleLists};
   return std::find(std::begin(kForms), std::end(kForms), option) != std::end(kForms);
 }
 

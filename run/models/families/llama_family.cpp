@@ -136,6 +136,11 @@ Family llama_family() {
                           .title = "LFM2",
                           .steps = kLlama3Steps,
                           .ignores_merges = true,
+                          .begins = true},
+                         {.name = "falcon-h1",
+                          .title = "Falcon-H1",
+                          .steps = kLlama3Steps,
+                          .ignores_merges = true,
                           .begins = true}}};
   f.hf.set_absent({{"vocab_size", 32000},
                    {"hidden_size", 4096},

@@ -52,6 +52,29 @@ std::string conv_kernel_obstacle(const nn::DecoderConfig& c) {
   return fmt::format("conv_kernel {}: llama.cpp wants 2 or more", c.conv_kernel);
 }
 
+void take_mamba(GgufFamily& f) {
+  using Form = GgufTensorName::Form;
+  const std::vector<FamilyKey> own = {
+      {.key = "ssm.conv_kernel", .option = "conv_kernel", .needed = true},
+      {.key = "ssm.state_size", .option = "mamba_state_size", .needed = true},
+      {.key = "ssm.time_step_rank", .option = "mamba_heads", .needed = true},
+      {.key = "ssm.group_count", .option = "mamba_groups", .needed = true},
+      {.key = "ssm.inner_size", .option = kMambaWidth, .direction = Direction::ignored}};
+  f.keys.insert(f.keys.end(), own.begin(), own.end());
+  const std::string mamba = "layers.#.mamba.", ssm = "blk.#.ssm_";
+  add_name(f, {mamba + "in_proj.weight", ssm + "in.weight"});
+  add_name(
+      f,
+      {.ours = mamba + "conv1d.weight", .theirs = ssm + "conv1d.weight", .form = Form::squeezed});
+  add_name(f, {mamba + "conv1d.bias", ssm + "conv1d.bias"});
+  add_name(f, {mamba + "dt_bias", ssm + "dt.bias"});
+  add_name(f,
+           {.ours = mamba + "A_log", .theirs = ssm + "a", .form = Form::column, .is_rate = true});
+  add_name(f, {.ours = mamba + "D", .theirs = ssm + "d", .form = Form::column});
+  add_name(f, {.ours = mamba + "norm.weight", .theirs = ssm + "norm.weight", .form = Form::vector});
+  add_name(f, {mamba + "out_proj.weight", ssm + "out.weight"});
+}
+
 void add_name(GgufFamily& f, GgufTensorName name) {
   const auto last_norm = std::ranges::find(f.tensors, "norm.weight", &GgufTensorName::ours);
   f.tensors.insert(last_norm, std::move(name));

@@ -29,7 +29,20 @@ std::string page() {
   return text;
 }
 
-// `name`: of the page.
+// As the page has it, which knows characters and byte pairs.
+std::string tokenizer_text(const data::Tokenizer& tokenizer) {
+  if (tokenizer.kind() == "char") return tokenizer.file_text();
+  try {
+    return tokenizer.byte_pairs().file_text();
+  } catch (const Error& error) {
+    fail(
+        "a page has the tokenizers char, bpe and gpt2, and those that work as these, not this {}: "
+        "{}",
+        tokenizer.kind(), error.what());
+  }
+}
+
+// `name`: of the page. Error if the page has no such tokenizer.
 std::string description_of(const TextModel& model, const std::string& name) {
   Json options = Json::object();
   for (const auto& [name, value] : section_of("model", model.gpt.config).values) {
@@ -39,7 +52,7 @@ std::string description_of(const TextModel& model, const std::string& name) {
   std::string text =
       json_text({{"name", name},
                  {"model", std::move(options)},
-                 {"tokenizer", parse_json<Json>(model.tokenizer.file_text(), kDepth)},
+                 {"tokenizer", parse_json<Json>(tokenizer_text(model.tokenizer), kDepth)},
                  {"ends", model.tokenizer.ends()},
                  {"prompt", default_prompt(model.tokenizer)}});
   constexpr std::size_t kMost =
@@ -52,10 +65,6 @@ std::string description_of(const TextModel& model, const std::string& name) {
 // The whole page, once all is known to fit.
 std::string checked_page(const TextModel& model, const StoredType& type, std::int64_t most,
                          std::string_view remedy) {
-  const std::string_view kind = model.tokenizer.kind();
-  check(kind == "char" || kind == "bpe",
-        "a page has no tokenizer of the kind {}, only char and bpe: those that tapegrad learns",
-        kind);
   std::int64_t bytes = 0;
   for (const auto& [name, tensor] : model.params.tensors()) {
     bytes += static_cast<std::int64_t>(stored_bytes(type, tensor.shape()).value_or(0));

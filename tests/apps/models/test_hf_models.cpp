@@ -67,7 +67,7 @@ TEST_CASE("a folder of another architecture is refused by name", "[hf-models]") 
   const TempFolder folder;
   folder.put("config.json", R"({"model_type": "mamba"})");
   check_error_of("sample-text", sample((folder / "").string()), 1,
-                 "model_type 'mamba' is not supported, only gemma2, gemma3_text, gemma, gpt2");
+                 "model_type 'mamba' is not supported, only falcon_h1, gemma2, gemma3_text, gemma");
   check_error_of("train-gpt", train({"--init-from", (folder / "").string()}), 1,
                  "model_type 'mamba'");
 }

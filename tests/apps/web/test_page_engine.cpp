@@ -7,27 +7,13 @@
 #include "tapegrad/base/text/internal/base64.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/models/formats/web_format.h"
-#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/apps/web/program_with_page.h"
 
 using namespace tapegrad;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-// A copy of the program with a page beside it, as scripts/web.sh makes one.
-struct ProgramWithPage {
-  TempFolder folder;
-  fs::path program = folder / "bin/tapegrad";
-  explicit ProgramWithPage(std::string_view page = "<script>/* model */</script>") {
-    if (!page.empty()) folder.put(std::string(run::kWebPage), page);
-    fs::create_directories(folder / "bin");
-    fs::copy_file(fs::canonical(fs::path(places::kPrograms) / "tapegrad"), program);
-  }
-  Result exported(const fs::path& model, const fs::path& out, const Args& more = {}) const {
-    return run_program(program, Args{"export", model, "-o", out, "--format", "web"} + more);
-  }
-};
 
 const TinyRun& chars() {
   static const TinyRun run(30, {});
@@ -38,6 +24,8 @@ const TinyRun& pairs() {
   static const TinyRun run(30, {"--tokenizer", "bpe:280"});
   return run;
 }
+
+data::Tokenizer small_pairs() { return data::Tokenizer::train_bpe(tiny_text(), 280); }
 
 // The folder's weights, as a page opens them.
 struct Opened {
@@ -77,6 +65,20 @@ TEST_CASE("a page writes the text that the library writes", "[web]") {
       const nn::GenerateOptions options{.max_new_tokens = 40, .temperature = 0.9, .top_k = 5};
       CHECK(written(opened, begin(prompt, false, 5)) ==
             opened.model.stream(prompt, options, 7).text());
+    }
+  }
+}
+
+TEST_CASE("a page has GPT-2's tokenizer, and one of Hugging Face's that works like it", "[web]") {
+  const TempFolder folder;
+  for (const std::string& tokenizer :
+       {std::string("gpt2"), folder.put("tokenizer.json", small_pairs().hf_json()).string()}) {
+    const TinyRun run(2, {"--tokenizer", tokenizer});
+    const Opened opened(run);
+    CHECK(opened.model.tokenizer.kind() == (tokenizer == "gpt2" ? "gpt2" : "hf"));
+    for (const std::string prompt : {"the cat's 12<|endoftext|>", ""}) {
+      CHECK(written(opened, begin(prompt, true)) ==
+            opened.model.stream(prompt, {.max_new_tokens = 40, .greedy = true}, 7).text());
     }
   }
 }
@@ -208,8 +210,11 @@ TEST_CASE("a page that cannot be made is refused, and nothing is written", "[web
   refused(ProgramWithPage("<html>"), chars().run, "no place for a model");
   const ProgramWithPage with_page;
   refused(with_page, chars().run, "--format web cannot store q8_0", {"--dtype", "q8_0"});
-  const TinyRun gpt2(2, {"--tokenizer", "gpt2"});
-  refused(with_page, gpt2.run, "no tokenizer of the kind gpt2");
+  const TempFolder folder;
+  std::string json = small_pairs().hf_json();
+  json.replace(json.find("\"normalizer\":null"), 17, "\"normalizer\":{\"type\":\"NFC\"}");
+  const TinyRun normalized(2, {"--tokenizer", folder.put("tokenizer.json", json)});
+  refused(with_page, normalized.run, "not this hf: its normalizer changes texts");
 
   // Four gigabytes, of which this has the shapes alone.
   const nn::Params params = nn::Params::shapes_only();

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 
@@ -79,6 +81,48 @@ TEST_CASE("memory that cannot be a tensor's is refused", "[tensor]") {
   CHECK_THROWS_WITH(Tensor::from_blob(bytes, {2}, DType::f32, nullptr),
                     "[from_blob] memory needs an owner that keeps it valid");
   CHECK(Tensor::from_blob(nullptr, {0, 3}, DType::f32, owner).numel() == 0);
+}
+
+TEST_CASE("data that was released is asked for where it is needed", "[tensor]") {
+  Tensor x = vector({1, 2, 3, 4});
+  const Tensor rows = x.view({2, 2}).rows(1, 2);
+  const auto version = x.version();
+  const std::size_t before = memory_stats().live;
+  int asked = 0;
+  const auto bring = [&]() -> void* {
+    ++asked;
+    x.restore_data();
+    const List values{5, 6, 7, 8};
+    std::copy(values.begin(), values.end(), const_cast<double*>(x.data<double>()));
+    return nullptr;
+  };
+  x.release_data(bring);
+  CHECK(memory_stats().live < before);
+  CHECK(rows.shape() == Shape{1, 2});
+  CHECK(asked == 0);
+  CHECK(list(rows) == List{7, 8});  // a view asks for the data that it shares
+  CHECK(list(x) == List{5, 6, 7, 8});
+  CHECK(asked == 1);
+  CHECK(x.version() == version);
+
+  x.release_data([]() -> void* { fail("it is far away"); });
+  CHECK_THROWS_WITH(rows.at(0), "it is far away");
+  List elsewhere{9, 10, 11, 12};
+  x.release_data([&]() -> void* { return elsewhere.data(); });
+  CHECK(list(rows) == List{11, 12});
+  x.restore_data();
+  x.mutable_data<double>()[3] = 1;
+  CHECK(rows.at(1) == 1);
+
+  Tensor none = Tensor::zeros({0});
+  none.release_data([]() -> void* { fail("nobody asks"); });
+  CHECK(list(none.to(DType::f64)).empty());
+  Tensor part = x.rows(1, 3);
+  CHECK_THROWS_WITH(part.release_data({}),
+                    "[release_data] the tensor has a part of its memory alone");
+  const auto owner = std::make_shared<List>(2);
+  Tensor borrowed = Tensor::from_blob(owner->data(), {2}, DType::f64, owner);
+  CHECK_THROWS_WITH(borrowed.release_data({}), "[release_data] the memory is of another owner");
 }
 
 TEST_CASE("views share the data, and a clone does not", "[tensor]") {

@@ -42,3 +42,12 @@ TEST_CASE("a loss has four decimals, and near 0 four digits that count", "[base]
   CHECK(loss_text(-3.0521e-7) == "-3.052e-07");
   CHECK(loss_text(std::numeric_limits<double>::quiet_NaN()) == "nan");
 }
+
+TEST_CASE("a table has text at the left and numbers at the right, without spaces behind them",
+          "[base]") {
+  CHECK(table_text("lrl", {{"part", "n", "shape"}, {"a", "100", ""}, {"longer", "7", "(2)"}}) ==
+        "part      n  shape\n"
+        "a       100\n"
+        "longer    7  (2)\n");
+  CHECK(table_text("lr", {}).empty());
+}

@@ -93,6 +93,27 @@ const std::vector<Part>& parts() {
          c.positions = nn::Positions::none;
        }},
       {"a Mamba-2 of its usual sizes", [](Config& c) { c.mixer_pattern = "M"; }},
+      {"attention and a Mamba-2 in parallel, with scales",
+       [](Config& c) {
+         c.mixer_pattern = "PMA", c.n_layer = 3, c.conv_kernel = 4, c.gated = true;
+         c.mamba = {.heads = 4, .head_size = 3, .state_size = 5, .groups = 2, .norm_groups = 0};
+         c.scales = {.attention_in = 0.7,
+                     .key = 1.6,
+                     .attention_out = 0.8,
+                     .mamba_in = 1.3,
+                     .mamba_out = 0.6,
+                     .mamba_parts = "0.5,1.5,0.75,2,1.25",
+                     .gate = 1.4,
+                     .mlp = 0.9};
+         c.positions = nn::Positions::rotary;
+       }},
+      {"attention and a Mamba-2 of its usual sizes, norms after",
+       [](Config& c) { c.mixer_pattern = "P", c.norm_place = nn::NormPlace::after; }},
+      {"Mamba-2 with a norm of each part of its output",
+       [](Config& c) {
+         c.mixer_pattern = "M";
+         c.mamba = {.heads = 4, .head_size = 3, .state_size = 5, .norm_groups = 3};
+       }},
       {"gates of attention",
        [](Config& c) {
          c.separate_qkv = c.attn_gate = c.qk_norm = true, c.head_size = 6, c.n_kv_head = 1;
@@ -279,6 +300,16 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     CHECK(differs([](Config& c) { c.logit_scale = 2; }));
     CHECK(differs([](Config& c) { c.residual_scale = 2; }));
     CHECK(differs([](Config& c) { c.residual_scalars = true; }));
+    for (double nn::BlockScales::*scale :
+         {&nn::BlockScales::attention_in, &nn::BlockScales::key, &nn::BlockScales::attention_out,
+          &nn::BlockScales::mamba_in, &nn::BlockScales::mamba_out, &nn::BlockScales::gate,
+          &nn::BlockScales::mlp}) {
+      Config scaled = plain;
+      scaled.mixer_pattern = "P", scaled.gated = true;
+      const double before = TinyDecoder(scaled).loss();
+      scaled.scales.*scale = 2;
+      CHECK(TinyDecoder(scaled).loss() != before);
+    }
     CHECK(differs([](Config& c) { c.ngrams = 2; }));
     const TinyDecoder own(plain);
     CHECK(own.params.parameters().size() == (arch == nn::Architecture::gpt2 ? 28U : 20U));

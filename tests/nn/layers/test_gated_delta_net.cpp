@@ -27,7 +27,7 @@ nn::DecoderConfig config_of(const std::string& mixers) {
     config.delta_heads = 4, config.delta_key_heads = 2;
     config.delta_key_size = 12, config.delta_value_size = 20;
   }
-  if (mixers.find('M') != std::string::npos) {
+  if (mixers.find_first_of("MP") != std::string::npos) {
     config.mamba = {.heads = 4, .head_size = 20, .state_size = 12, .groups = 2};
   }
   return config;
@@ -210,7 +210,7 @@ TEST_CASE("rows that stay are not computed once more", "[gated_delta_net]") {
 TEST_CASE("texts of a model with recurrent layers become what they become alone",
           "[gated_delta_net][mamba2]") {
   const bool quantized = GENERATE(false, true);
-  const Model model(config_of(GENERATE("DDA", "MMA")), DType::f32, quantized);
+  const Model model(config_of(GENERATE("DDA", "MMA", "PA")), DType::f32, quantized);
   const Threads threads(GENERATE(1, 3));
   Generation together(*model.gpt, {.max_sequences = 8});
   std::map<Generation::Id, Text> texts;
@@ -230,7 +230,7 @@ TEST_CASE("texts of a model with recurrent layers become what they become alone"
 }
 
 TEST_CASE("recurrent layers share beginnings up to a place", "[gated_delta_net][mamba2]") {
-  const Model model(config_of(GENERATE("DA", "MA")), DType::f32, true);
+  const Model model(config_of(GENERATE("DA", "MA", "P")), DType::f32, true);
   const Tokens a = prompt_of(3, 600, 550), b = prompt_of(4, 580, 550), c = prompt_of(5, 90, 80);
   Generation generation(*model.gpt);
   const auto first = generation.add(a, kOptions, Rng(1));
@@ -288,7 +288,7 @@ TEST_CASE("a short text sets aside the memory of a state", "[gated_delta_net]") 
 }
 
 TEST_CASE("nothing can be dropped of a state", "[gated_delta_net][mamba2]") {
-  const Model model(config_of(GENERATE("DA", "MA")));
+  const Model model(config_of(GENERATE("DA", "MA", "P")));
   CHECK_FALSE(model.gpt->can_move());
   nn::KVCache cache;
   model.gpt->last_logits(Tensor::zeros({1, 8}, DType::i32), cache);

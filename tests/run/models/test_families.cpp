@@ -41,6 +41,18 @@ nn::DecoderConfig unusual(const Family& family) {
     c.mamba = {.heads = 6, .head_size = 8, .state_size = 10, .groups = 2};
     c.moe.inner = c.n_inner;
   }
+  if (family.mixer == 'P') {
+    c.conv_kernel = 3;
+    c.mamba = {.heads = 6, .head_size = 8, .state_size = 10, .groups = 2, .norm_groups = 2};
+    c.scales = {.attention_in = 0.5,
+                .key = 0.25,
+                .attention_out = 0.75,
+                .mamba_in = 1.25,
+                .mamba_out = 1.5,
+                .mamba_parts = "0.5,1,2,3,4",
+                .gate = 1.75,
+                .mlp = 2};
+  }
   if (family.name == "lfm2_moe") c.moe.pattern = "DEEE";
   if (family.hf.scales_queries) c.query_scale_beta = 0.25;
   if (family.follow != nullptr) family.follow(c);
@@ -130,6 +142,15 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
               {"mamba_heads", "mamba_state_size", "mamba_groups", "conv_kernel", "conv_bias"});
         }
       }
+      if (family.mixer == 'P') {
+        read_otherwise.insert({"mamba_head_size", "mamba_norm_groups", "mamba_part_scales",
+                               "gate_scale", "mlp_scale"});
+        // These are in the weights.
+        if (keys == &family.gguf.keys) {
+          read_otherwise.insert({"attention_in_scale", "key_scale", "attention_out_scale",
+                                 "mamba_in_scale", "mamba_out_scale"});
+        }
+      }
       for (const auto& difference : run::differences_of(back, config, read_otherwise)) {
         FAIL_CHECK(difference.option << " " << difference.value << " was " << difference.only);
       }
@@ -217,6 +238,10 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   CHECK(run::family_of(c).name == "granitemoehybrid");
   CHECK_THAT(run::export_obstacle(c),
              ContainsSubstring("GraniteMoeHybridForCausalLM cannot express a model with"));
+  c.mixer_pattern = "P";
+  CHECK(run::family_of(c).name == "falcon_h1");
+  c.mixer_pattern = "PA";
+  CHECK_THAT(run::export_obstacle(c), ContainsSubstring("cannot express a model with"));
   nn::DecoderConfig qwen = std::ranges::find(run::families(), "qwen3_5_text", &Family::name)->model;
   qwen.mixer_pattern = "CD";
   CHECK_THAT(run::export_obstacle(qwen), ContainsSubstring("mixer_pattern CD, only with"));
@@ -313,4 +338,5 @@ TEST_CASE("pre-tokenizers under other names do what their namesakes do", "[famil
   CHECK(run::pre_tokenizer("lfm2").steps == run::pre_tokenizer("llama-bpe").steps);
   CHECK_FALSE(run::pre_tokenizer("gpt-4o").begins);
   CHECK((run::pre_tokenizer("lfm2").ignores_merges && run::pre_tokenizer("lfm2").begins));
+  CHECK(run::pre_tokenizer("falcon-h1").steps == run::pre_tokenizer("lfm2").steps);
 }

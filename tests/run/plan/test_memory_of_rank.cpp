@@ -16,8 +16,13 @@ constexpr double kWeights = 100 * kBucket;
 const MemoryEstimate kAlone{.weights = kWeights,
                             .gradients = kWeights,
                             .optimizer = 2 * kWeights,
-                            .activations = 1,
-                            .total = 4 * kWeights};
+                            .activations = kBucket,
+                            .total = 4 * kWeights + kBucket,
+                            .passes = 11 * kBucket,
+                            .passes_by_blocks = 65 * kBucket,
+                            .updating = kBucket,
+                            .blocks = 80 * kBucket,
+                            .largest_block = 8 * kBucket};
 
 }  // namespace
 
@@ -33,10 +38,36 @@ TEST_CASE("ranks share the optimiser's tensors, unless they make local steps", "
   CHECK(memory_of_rank(kAlone, 1).total == kAlone.total);
   CHECK(memory_of_rank(kAlone, 4).optimizer == kWeights / 2);
   // All moments, the weights of the last meeting, and a fourth of the outer momentum.
-  const MemoryEstimate local = memory_of_rank(kAlone, 4, true);
+  const optim::Sharing steps{.local = optim::LocalSteps()};
+  const MemoryEstimate local = memory_of_rank(kAlone, 4, steps);
   CHECK(local.optimizer == 3.25 * kWeights);
   CHECK(local.total == kAlone.total + 1.25 * kWeights + 3 * kBucket);
-  CHECK(memory_of_rank(kAlone, 1, true).optimizer == 4 * kWeights);
+  CHECK(memory_of_rank(kAlone, 1, steps).optimizer == 4 * kWeights);
+}
+
+TEST_CASE("ranks have gradients of their share, and of parameters what they are asked to share",
+          "[memory]") {
+  const MemoryEstimate gradients = memory_of_rank(kAlone, 4);
+  CHECK(gradients.weights == kWeights);
+  CHECK(gradients.gradients == kWeights / 4);
+  // Weights, moments, gradients, and a pass with one bucket that is filled and three that are sent
+  // and received.
+  CHECK(gradients.total == 175 * kBucket + 11 * kBucket + 7 * kBucket);
+  const optim::Sharing all{.shard = optim::Shard::parameters};
+  const MemoryEstimate parameters = memory_of_rank(kAlone, 4, all);
+  // A fourth, what is of no block, and three blocks.
+  CHECK(parameters.weights == 25 * kBucket + 20 * kBucket + 24 * kBucket);
+  CHECK(parameters.weights + parameters.elsewhere == kWeights);
+  CHECK(parameters.total ==
+        parameters.weights + 75 * kBucket + 65 * kBucket + 24 * kBucket + 6 * kBucket);
+  // All weights, and a fourth of them, of gradients and of two moments.
+  MemoryEstimate small = kAlone;
+  small.passes_by_blocks = kBucket;
+  CHECK(memory_of_rank(small, 4, all).total == 100 * kBucket + 100 * kBucket);
+  CHECK(memory_of_rank(kAlone, 1, all).total == kAlone.total);
+  MemoryEstimate updating = kAlone;
+  updating.updating = 1000 * kBucket;
+  CHECK(memory_of_rank(updating, 4).total == 175 * kBucket + 1000 * kBucket);
 }
 
 TEST_CASE("a rank keeps all that is kept for one parameter that cannot be cut", "[memory]") {

@@ -21,28 +21,31 @@ StepParts small() {
           .norm = 0.01,
           .update = 0.1,
           .sizes = {optim::kBucketSize},
-          .completed = {2}};
+          .completed = {2},
+          .blocks = {{0}, {}}};
 }
 
 }  // namespace
 
 TEST_CASE("there are as many ways to share as types may travel", "[sharing]") {
   std::vector<std::string> names;
-  for (const SharingWay& way : sharing_ways(small(), kFour, kFastLine, 50)) {
+  for (const SharingWay& way : sharing_ways(small(), kFour, kFastLine, {.local_steps = 50})) {
     CHECK(way.group.ranks == 4);
     CHECK(way.forecast.step > 0);
     names.push_back(way.name());
   }
   CHECK(names == std::vector<std::string>{
-                     "each step in f32", "each step in bf16", "--local-steps 50 --comm-dtype f32",
+                     "each step in f32", "--shard parameters in f32", "each step in bf16",
+                     "--shard parameters in bf16", "--local-steps 50 --comm-dtype f32",
                      "--local-steps 50 --comm-dtype bf16", "--local-steps 50 --comm-dtype int8"});
-  CHECK(sharing_ways(small(), kFour, kFastLine, 0).size() == 2);
+  CHECK(sharing_ways(small(), kFour, kFastLine, {}).size() == 4);
+  CHECK(sharing_ways(small(), kFour, kFastLine, {.parameters = false}).size() == 2);
 }
 
 TEST_CASE("on a slow line the fewest bytes are fastest, and on a fast one nothing is given up",
           "[sharing]") {
   const auto fastest_on = [](const Network& network) {
-    return fastest(sharing_ways(small(), kFour, network, 50)).name();
+    return fastest(sharing_ways(small(), kFour, network, {.local_steps = 50})).name();
   };
   CHECK(fastest_on(kSlow) == "--local-steps 50 --comm-dtype int8");
   CHECK(fastest_on(kFastLine) == "each step in f32");

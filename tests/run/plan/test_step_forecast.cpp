@@ -70,6 +70,39 @@ TEST_CASE("a slow network decides the time of a step", "[forecast]") {
   CHECK(f.step < 85);
 }
 
+TEST_CASE("ranks that share parameters gather blocks while they compute", "[forecast]") {
+  // Four blocks of a bucket each, of which the last one comes first in backward.
+  StepParts parts = four_buckets();
+  parts.blocks = {{0}, {1}, {2}, {3}, {}};
+  const Group group{.ranks = 2, .batches = 4, .shard = optim::Shard::parameters};
+  // A quarter of a second for the half of a bucket that another rank has: as long as a forward pass
+  // of a block takes, and half as long as backward.
+  const Network network{.bytes_per_second = kBucketBytes / 2 / 0.25, .latency = 0};
+  const StepForecast f = forecast_step(parts, group, network);
+  CHECK_THAT(f.computing, Catch::Matchers::WithinRel(2 * 3 + 0.2, 1e-12));
+  // In each of two rounds, four blocks forward and two back, and gradients of four.
+  CHECK_THAT(f.sent, Catch::Matchers::WithinRel(2 * 10 * kBucketBytes / 2, 1e-12));
+  CHECK_THAT(f.sending, Catch::Matchers::WithinRel(2 * 10 * 0.25, 1e-9));
+  // The first block of the first round, and the gradients at the end of the last one.
+  CHECK(f.waiting > 0.25 + 2 * 0.25);
+  CHECK(f.waiting < f.sending / 2);
+  CHECK(f.step > f.computing + f.waiting);
+  // Without blocks, all is gathered once, and nothing is hidden.
+  parts.blocks = {{0, 1, 2, 3}};
+  const StepForecast whole = forecast_step(parts, group, network);
+  CHECK_THAT(whole.sent, Catch::Matchers::WithinRel((4 + 2 * 4) * kBucketBytes / 2, 1e-12));
+  CHECK_THROWS_WITH(forecast_step(four_buckets(), group, network),
+                    ContainsSubstring("blocks of the parameters are not known"));
+}
+
+TEST_CASE("a rank without a batch gathers, and sends no gradients", "[forecast]") {
+  StepParts parts = four_buckets();
+  parts.blocks = {{0}, {1}, {2}, {3}, {}};
+  const StepForecast f =
+      forecast_step(parts, {.ranks = 2, .batches = 3, .shard = optim::Shard::parameters}, kFast);
+  CHECK_THAT(f.sent, Catch::Matchers::WithinRel((2 * 6 + 1.5 * 4) * kBucketBytes / 2, 1e-12));
+}
+
 TEST_CASE("local steps share what a meeting takes", "[forecast]") {
   // A quarter of a second for the half of a bucket that goes to the other rank.
   const Network network{.bytes_per_second = kBucketBytes / 2 / 0.25, .latency = 0};

@@ -73,9 +73,7 @@ struct Lesson {
         .after_step = [&](run::Report& report, bool) { spoken.push_back(report.iteration()); },
     };
     if (speaks_every) {
-      task.after_step_due = [&](const run::Report& report, bool) {
-        return report.iteration() % *speaks_every == 0;
-      };
+      task.after_step_due = [&](std::int64_t step, bool) { return step % *speaks_every == 0; };
     }
     optim::GroupRules rules = run::OptimizerOptions::default_rules();
     rules.optimizer = optim::optimizer_named(optimizer);

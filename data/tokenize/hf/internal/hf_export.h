@@ -8,6 +8,7 @@
 
 #include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/data/tokenize/char_vocab.h"
+#include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/hf/internal/hf_file.h"
 #include "tapegrad/data/tokenize/token.h"
 
@@ -31,5 +32,9 @@ std::string hf_json_without_added(std::string_view json, std::int64_t rows);
 
 // The characters of a file as hf_json_of(CharVocabulary) makes it; nothing for any other.
 std::optional<std::string> characters_of_hf(const HfFile& file);
+
+// The byte pairs of a tokenizer whose file says what hf_json_of(const Bpe&) writes, in whatever
+// words, as GPT-2's own does. Error, with the part of the file, if it says anything else.
+Bpe bpe_of_hf(const HfTokenizer& tokenizer);
 
 }  // namespace tapegrad::data

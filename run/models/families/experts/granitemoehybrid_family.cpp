@@ -9,7 +9,6 @@ namespace tapegrad::run {
 namespace {
 
 using Direction = FamilyKey::Direction;
-using Form = GgufTensorName::Form;
 
 bool has_experts(const nn::DecoderConfig& c) { return c.moe.exist(); }
 bool is_dense(const nn::DecoderConfig& c) { return !c.moe.exist(); }
@@ -56,32 +55,14 @@ void add_gguf_keys(GgufFamily& f) {
     }
   }
   take_heads_of_blocks(f, mixers_of_blocks<'M'>);
-  const std::vector<FamilyKey> own = {
-      {.key = "expert_shared_feed_forward_length", .direction = Direction::ignored},
-      {.key = "ssm.conv_kernel", .option = "conv_kernel", .needed = true},
-      {.key = "ssm.state_size", .option = "mamba_state_size", .needed = true},
-      {.key = "ssm.time_step_rank", .option = "mamba_heads", .needed = true},
-      {.key = "ssm.group_count", .option = "mamba_groups", .needed = true},
-      {.key = "ssm.inner_size", .option = kMambaWidth, .direction = Direction::ignored}};
-  f.keys.insert(f.keys.end(), own.begin(), own.end());
+  f.keys.push_back({.key = "expert_shared_feed_forward_length", .direction = Direction::ignored});
 }
 
 void add_gguf_names(GgufFamily& f) {
   std::erase_if(f.tensors, [](const GgufTensorName& name) {
     return name.ours.find(".mlp.") != std::string::npos;
   });
-  const std::string mamba = "layers.#.mamba.", ssm = "blk.#.ssm_";
-  add_name(f, {mamba + "in_proj.weight", ssm + "in.weight"});
-  add_name(
-      f,
-      {.ours = mamba + "conv1d.weight", .theirs = ssm + "conv1d.weight", .form = Form::squeezed});
-  add_name(f, {mamba + "conv1d.bias", ssm + "conv1d.bias"});
-  add_name(f, {mamba + "dt_bias", ssm + "dt.bias"});
-  add_name(f,
-           {.ours = mamba + "A_log", .theirs = ssm + "a", .form = Form::column, .is_rate = true});
-  add_name(f, {.ours = mamba + "D", .theirs = ssm + "d", .form = Form::column});
-  add_name(f, {.ours = mamba + "norm.weight", .theirs = ssm + "norm.weight", .form = Form::vector});
-  add_name(f, {mamba + "out_proj.weight", ssm + "out.weight"});
+  take_mamba(f);
   // Of the dense feed-forward, of experts, and of the one beside these: the gate and what it gates
   // are parts of one of ours.
   const std::string mlp = "layers.#.mlp.", ffn = "blk.#.ffn_";
@@ -142,15 +123,9 @@ Family granitemoehybrid_family() {
                                        .option = "positions",
                                        .null = std::string("none"),
                                        .words = {{"rope", "rotary"}, {"nope", "none"}}},
-                                      {"layer_types", kMixers},
-                                      {"mamba_n_heads", "mamba_heads"},
-                                      {"mamba_n_groups", "mamba_groups"},
-                                      {"mamba_d_state", "mamba_state_size"},
-                                      {"mamba_d_conv", "conv_kernel"},
-                                      {"mamba_conv_bias", "conv_bias"},
-                                      {.key = "mamba_proj_bias", .only = false},
-                                      {"mamba_d_head", kMambaWidth}};
+                                      {"layer_types", kMixers}};
   f.hf.keys.insert(f.hf.keys.end(), own.begin(), own.end());
+  f.hf.take_mamba();
   add_shared_names(f.hf.names);
   take_gguf(f.gguf);
   return f;

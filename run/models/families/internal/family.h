@@ -51,14 +51,16 @@ struct FamilyKey {
 // those that stand before all others; mixer_pattern, as a list of kinds of blocks; n_inner, as
 // numbers that LFM2's class makes it from; n_inner, moe_inner and moe_shared_inner, where a block's
 // dense feed-forward has one key whether experts stand beside it or not; mamba_head_size, as a
-// number, a share of the width or the channels of all heads; delta_value_size, as the channels of
-// all heads; or those of LongRoPE, whose factors GGUF has as tensors.
+// number, a share of the width or the channels of all heads, and with it mamba_norm_groups of
+// Falcon-H1, as truth values; delta_value_size, as the channels of all heads; gate_scale, mlp_scale
+// and mamba_part_scales, as lists of numbers; or those of LongRoPE, whose factors GGUF has as
+// tensors.
 inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
                                   kRotaryBlocks = "rotary blocks", kDenseBlocks = "dense blocks",
                                   kLeadingDense = "leading dense blocks", kMixers = "mixers",
                                   kAdjustedInner = "adjusted n_inner", kLongRope = "longrope",
                                   kSharedInner = "shared n_inner", kMambaWidth = "mamba width",
-                                  kDeltaWidth = "delta width";
+                                  kDeltaWidth = "delta width", kScaleLists = "lists of scales";
 // True for an option that files have in a form of its own, for which a key of it stands.
 bool is_own_form(std::string_view option);
 
@@ -132,6 +134,8 @@ struct HfFamily {
   void never(std::string_view name, FamilyKey::Direction direction = FamilyKey::Direction::in);
   // Adds the keys of experts, of which one says how many there are.
   void take_experts(std::string_view count);
+  // Adds the keys of a Mamba-2.
+  void take_mamba();
   // Sets what the family's class in transformers takes for absent keys.
   void set_absent(const std::vector<std::pair<std::string_view, std::int64_t>>& values);
 };
@@ -181,6 +185,9 @@ struct GgufFamily {
   // YaRN's attn_factor counts also in blocks with the window and a base of their own.
   bool scales_windows = true;
   bool takes_yarn_keys = false;  // llama.cpp reads YaRN's betas and yarn_log_multiplier
+  // For an architecture whose files have numbers of the config in the weights: multiplies tensors
+  // of ours by them, and leaves a config without them. Null: there are none.
+  void (*fold)(nn::DecoderConfig& config, std::vector<TensorToMake>& tensors) = nullptr;
   // Sets options that llama.cpp decides by the sizes of the model.
   void (*follow)(nn::DecoderConfig&) = nullptr;
   // Sizes that llama.cpp cannot have together: "mamba_groups 2: llama.cpp norms …". Empty: it can.
@@ -217,8 +224,8 @@ struct Family {
 bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
 
 // False if a tensor of blocks, by our name, is of attention where the block has another mixer, or
-// of experts where its feed-forward is dense, or the other way round, or of a feed-forward beside
-// experts that the model does not have.
+// of a norm that a Mamba-2 does not have, or of experts where its feed-forward is dense, or the
+// other way round, or of a feed-forward beside experts that the model does not have.
 bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours);
 
 // The number of dense blocks before those with experts. Nothing if a dense one follows these.

@@ -24,6 +24,9 @@ void take_heads_of_blocks(GgufFamily& family, Value (*mixers)(const Value& their
 // GgufFamily::obstacle.
 std::string conv_kernel_obstacle(const nn::DecoderConfig& config);
 
+// The keys and tensors of a Mamba-2.
+void take_mamba(GgufFamily& family);
+
 // A name before the last norm's, beside those of blocks.
 void add_name(GgufFamily& family, GgufTensorName name);
 

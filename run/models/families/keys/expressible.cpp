@@ -43,6 +43,10 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (key.option == kDenseBlocks || key.option == kLeadingDense) options.insert("moe_pattern");
     if (key.option == kMixers) options.insert("mixer_pattern");
     if (key.option == kMambaWidth) options.insert("mamba_head_size");
+    if (key.option == kMambaWidth && family.mixer == 'P') options.insert("mamba_norm_groups");
+    if (key.option == kScaleLists) {
+      options.insert({"gate_scale", "mlp_scale", "mamba_part_scales"});
+    }
     if (key.option == kDeltaWidth) options.insert("delta_value_size");
     if (key.option == kSharedInner) {
       options.insert({"n_inner", "moe_inner"});

@@ -142,6 +142,9 @@ void read_blocks(const GgufFile& file, const Family& family, nn::DecoderConfig& 
   if (has_key(family, kInner, kSharedInner)) read_shared_inner(file, prefix, c);
   if (has_key(family, kChannels, kMambaWidth)) {
     c.mamba.head_size = read_head_size(file, prefix, c.mamba_sizes().heads);
+    if (family.mixer == 'P') {  // llama.cpp norms each group of heads by itself
+      c.mamba.norm_groups = file.contains("blk.0.ssm_norm.weight") ? c.mamba.groups : 0;
+    }
   }
   if (has_key(family, kChannels, kDeltaWidth)) {
     c.delta_value_size = read_head_size(file, prefix, c.delta_sizes().heads);

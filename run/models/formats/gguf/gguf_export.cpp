@@ -201,8 +201,11 @@ bool is_gguf_type(const StoredType& type) {
   return type.ggml.has_value() && type.gguf_file.has_value();
 }
 
-void check_gguf_config(const nn::DecoderConfig& config) {
-  const Family& family = gguf_family_of(config);
+void check_gguf_config(const nn::DecoderConfig& whole) {
+  const Family& family = gguf_family_of(whole);
+  nn::DecoderConfig config = whole;
+  std::vector<TensorToMake> none;
+  if (family.gguf.fold != nullptr) family.gguf.fold(config, none);
   const std::string pattern = config.with_defaults().moe.pattern;
   const bool may_be_dense = key_of(family.gguf.keys, kLeadingDense) != nullptr;
   check(!family.gguf.has_experts || may_be_dense || pattern.empty(),
@@ -238,9 +241,11 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
                      const StoredType& type) {
   check_gguf_config(model.gpt.config);
   const Family& family = gguf_family_of(model.gpt.config);
-  const nn::DecoderConfig c = with_window_base(name_of_format(family), family, model.gpt.config);
+  nn::DecoderConfig c = with_window_base(name_of_format(family), family, model.gpt.config);
   require_f32(model.params);
   check_finite_tensors("the model", model.params.tensors());
+  std::vector<TensorToMake> made = family.tensors(model.params, c);
+  if (family.gguf.fold != nullptr) family.gguf.fold(c, made);
   GgufKeys keys;
   const bool adds_end_row = add_settings(keys, model);
   set_config_keys(family, c, type, keys);
@@ -248,7 +253,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
   if (adds_end_row && rows != keys.end()) rows->second = c.vocab_size + 1;
 
   TensorsByName ours;
-  for (TensorToMake& t : family.tensors(model.params, c)) ours.emplace(t.name, std::move(t));
+  for (TensorToMake& t : made) ours.emplace(t.name, std::move(t));
   TypeCounts counts;
   std::vector<GgufTensor> tensors = tensors_to_write(family, c, ours, adds_end_row, type, counts);
   if (c.scaling() && c.rope_scaling == nn::RopeScalingKind::llama3) {

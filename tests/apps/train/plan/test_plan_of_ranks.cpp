@@ -56,9 +56,9 @@ TEST_CASE("--plan compares ways to share a step, and numbers of ranks", "[plan]"
   check_ended_well(r);
   for (const char* text :
        {"predicted: ", "by --gflops 1000 and 8 threads", "forecast:  8 ranks, 10Gbit and 50us",
-        "ms per step if nothing were",
-        "at a meeting, every 20 steps: ", "ways:      each step in f32 ",
-        "           each step in bf16 ", "           --local-steps 20 --comm-dtype int8 ",
+        "ms per step if nothing were", "at a meeting, every 20 steps: ",
+        "ways:      each step in f32 ", "           each step in bf16 ",
+        "           --shard parameters in f32 ", "           --local-steps 20 --comm-dtype int8 ",
         "\nfastest:   ", "\nsplit:     ", "scaling:   ranks  each step in f32 "}) {
     CHECK_THAT(r.out, ContainsSubstring(text));
   }
@@ -80,6 +80,22 @@ TEST_CASE("--plan compares ways to share a step, and numbers of ranks", "[plan]"
   CHECK_THAT(train(eight + Args{"--bandwidth", "1000Gbit", "--batch-size", "4096"}).out,
              ContainsSubstring("fastest:   each step in f32: no other way is"));
   CHECK_THAT(train(eight + Args{"--skip-outliers", "3"}).out, !ContainsSubstring("--local-steps"));
+  CHECK_THAT(train(eight + Args{"--ema", "0.9"}).out, !ContainsSubstring("--shard parameters"));
+}
+
+TEST_CASE("--plan counts what ranks share out", "[plan]") {
+  const Args eight = kAssumed + Args{"--preset", "gpt2-124m", "--dtype", "f32", "--ranks", "8"};
+  const auto memory = [&](const Args& how) {
+    return printed(train(eight + how), "([0-9.]+) MB of tensors at once in each rank");
+  };
+  const double weights = 498;  // all of them, in MB
+  const double gradients = memory({}), parameters = memory({"--shard", "parameters"});
+  CHECK(memory({"--shard", "moments"}) == gradients);
+  // Weights and a part of two moments and gradients; of weights, those of no block and few others.
+  CHECK(gradients > weights + 3 * weights / 8);
+  CHECK(parameters < gradients - 50);
+  CHECK_THAT(train(eight + Args{"--shard", "parameters"}).out,
+             ContainsSubstring("scaling:   ranks  --shard parameters in f32 "));
 }
 
 TEST_CASE("--plan says what it does not count for a machine that it does not measure", "[plan]") {

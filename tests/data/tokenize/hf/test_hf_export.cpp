@@ -42,6 +42,72 @@ TEST_CASE("byte pairs as a tokenizer.json give the same ids", "[hf_export]") {
   }
 }
 
+TEST_CASE("a tokenizer.json that works as GPT-2's is one of byte pairs", "[hf_export]") {
+  for (const Tokenizer& ours :
+       {Tokenizer::train_bpe(kText + kText + kText, 275), Tokenizer::gpt2()}) {
+    for (const Tokenizer& like : {ours, written(ours).padded(60'000)}) {
+      const Tokenizer pairs = like.byte_pairs();
+      CHECK(pairs.kind() == "bpe");
+      CHECK(pairs.vocab_size() == like.vocab_size());
+      CHECK(pairs.end_of_text() == ours.end_of_text());
+      for (const std::string& text : {kText, std::string("the<|endoftext|>cat \x80")}) {
+        CHECK(pairs.encode(text, true) == ours.encode(text, true));
+      }
+      for (data::Token t = 0; t < ours.vocab_size(); ++t) {
+        REQUIRE(pairs.token_bytes(t) == ours.token_bytes(t));
+      }
+    }
+  }
+  // GPT-2's own file says it in other words.
+  nlohmann::json file = nlohmann::json::parse(written(Tokenizer::gpt2()).hf_json());
+  file["post_processor"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
+  file["pre_tokenizer"].erase("use_regex");
+  file["model"]["continuing_subword_prefix"] = "";
+  for (nlohmann::json& merge : file["model"]["merges"]) {
+    merge = merge[0].get<std::string>() + " " + merge[1].get<std::string>();
+  }
+  CHECK(Tokenizer::of_hf(file.dump()).byte_pairs().encode(kText) ==
+        Tokenizer::gpt2().encode(kText));
+}
+
+TEST_CASE("a tokenizer that does not work as GPT-2's is no byte pairs, with the reason",
+          "[hf_export]") {
+  using nlohmann::json;
+  const json file = json::parse(Tokenizer::train_bpe(kText + kText + kText, 275).hf_json());
+  const auto refused = [](const json& changed, const std::string& words) {
+    INFO(changed);
+    CHECK_THROWS_WITH(Tokenizer::of_hf(changed.dump()).byte_pairs(), ContainsSubstring(words));
+  };
+  const auto refused_with = [&](const char* pointer, const json& value, const std::string& words) {
+    json changed = file;
+    changed[json::json_pointer(pointer)] = value;
+    refused(changed, words);
+  };
+  refused_with("/normalizer", {{"type", "NFC"}}, "its normalizer");
+  refused_with("/pre_tokenizer/add_prefix_space", true, "its pre-tokenizer");
+  refused_with("/pre_tokenizer/use_regex", false, "its pre-tokenizer");
+  refused_with("/model/ignore_merges", true, "ignore_merges");
+  refused_with("/added_tokens/0/lstrip", true, "its added tokens");
+  refused_with("/added_tokens/0/special", false, "its added tokens");
+  refused_with("/added_tokens", json::array(), "its added tokens");
+  json more = file["added_tokens"][0];
+  more["id"] = 275, more["content"] = "<x>";
+  refused_with("/added_tokens/1", more, "its added tokens");
+  json begins = file;
+  begins["post_processor"] = {{"type", "TemplateProcessing"},
+                              {"single",
+                               {{{"SpecialToken", {{"id", "<|endoftext|>"}, {"type_id", 0}}}},
+                                {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}}};
+  refused(begins, "its post-processor");
+  json swapped = file;
+  std::swap(swapped["model"]["vocab"]["a"], swapped["model"]["vocab"]["b"]);
+  refused(swapped, "GPT-2's order");
+  json fewer = file;
+  fewer["model"]["merges"].erase(fewer["model"]["merges"].size() - 1);
+  refused(fewer, "GPT-2's order");
+  CHECK_THROWS_WITH(Tokenizer::of_characters("ab").byte_pairs(), ContainsSubstring("characters"));
+}
+
 TEST_CASE("characters as a tokenizer.json are characters again", "[hf_export]") {
   const Tokenizer ours = Tokenizer::of_characters(kText + "\"\\ <|endoftext|>");
   const Tokenizer theirs = written(ours);
