@@ -89,11 +89,11 @@ std::int64_t read_head_size(const GgufFile& file, const std::string& prefix, std
 // A number of each block, of which the file may have one for all.
 std::vector<std::int64_t> numbers_of_blocks(const GgufFile& file, const std::string& key,
                                             int n_layer) {
+  using Numbers = std::vector<std::int64_t>;
   check_list_of_blocks(file, key, n_layer);
-  const auto* const list = find_gguf_value<std::vector<std::int64_t>>(file, key);
-  if (list != nullptr) return *list;
-  return std::vector<std::int64_t>(static_cast<std::size_t>(n_layer),
-                                   gguf_value<std::int64_t>(file, key, 0));
+  const GgufValue& value = file.keys().at(key);  // which the family needs
+  if (const auto* const list = std::get_if<Numbers>(&value)) return *list;
+  return Numbers(static_cast<std::size_t>(n_layer), std::get<std::int64_t>(value));
 }
 
 // llama.cpp's nemotron_h: a feed-forward where a block has a width of it, else attention where it
