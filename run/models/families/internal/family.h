@@ -123,6 +123,9 @@ struct HfFamily {
   std::vector<TensorToMake> (*joined)(std::vector<TensorToMake> tensors) = nullptr;
   // Sets options, after all keys, which files have in a form that depends on others.
   void (*settle)(nn::DecoderConfig&) = nullptr;
+  // The prefix of transformers' modules, which PEFT's files have, where files of weights have
+  // another one. Empty: it is `prefix`.
+  std::string_view module_prefix = {};
   // The model_type, the class and the prefix of models that have one of the family as a part, such
   // as those that also see pictures: its keys are in their text_config. Empty: there are none.
   std::string_view wrapper = {}, wrapper_class = {}, wrapper_prefix = {};

@@ -138,7 +138,8 @@ Family nemotron_h_family() {
           .embedding = "embed_tokens.weight",
           .parts_left_out = {"mtp."},  // a part that predicts more tokens
           .names = hf_names(),
-          .scalings = HfFamily::Scalings::none};
+          .scalings = HfFamily::Scalings::none,
+          .module_prefix = "model."};
   f.hf.set_absent({{"vocab_size", 131072},
                    {"hidden_size", 4096},
                    {"intermediate_size", 21504},
