@@ -99,14 +99,16 @@ TEST_CASE("positions are dropped from blocks with attention, and others have non
   config.positions = nn::Positions::rotary;
   config.block_size = 9, config.n_layer = 3, config.mixer_pattern = "NAN";
   const TinyDecoder tiny(config);
-  const Tensor ids = columns(tiny.inputs, 0, 9), row = slice(ids, 0, 0, 1);
+  const auto row = [](const std::vector<std::int32_t>& text) {
+    return Tensor::from(text, {1, std::ssize(text)});
+  };
   nn::KVCache moved, anew;
-  tiny.model.last_logits(columns(row, 0, 8), moved);
+  tiny.model.last_logits(row({3, 1, 4, 1, 5, 9, 2, 6}), moved);
   tiny.model.drop(moved, 2, 5);
   CHECK(moved.length() == 5);
   // The keys of the only block with attention are those of their tokens alone.
-  tiny.model.last_logits(concat({columns(row, 0, 2), columns(row, 5, 8)}, 1), anew);
-  const Tensor next = columns(row, 8, 9);
+  tiny.model.last_logits(row({3, 1, 9, 2, 6}), anew);
+  const Tensor next = row({5});
   CHECK(difference(tiny.model.last_logits(next, moved), tiny.model.last_logits(next, anew), 1e-10,
                    1e-11) == "");
 }
