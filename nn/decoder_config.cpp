@@ -41,9 +41,10 @@ std::string shortest(const std::string& pattern, int blocks) {
 // True if has(block) of some block of so many.
 template <class Has>
 bool any_block(const Has& has, int blocks) {
-  bool any = false;
-  for (int i = 0; i < blocks; ++i) any = any || has(i);
-  return any;
+  for (int i = 0; i < blocks; ++i) {
+    if (has(i)) return true;
+  }
+  return false;
 }
 
 // The numbers of "1,1.25,2". Error, naming the option, for another text.

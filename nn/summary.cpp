@@ -152,7 +152,7 @@ SummaryRow mamba_row(const DecoderConfig& c, const std::string& name) {
   return {name, {}, flops, note};
 }
 
-// What mixes positions in block 0.
+// The name of block 0's mixer, in words.
 const char* mixer_name(const DecoderConfig& c) {
   if (c.has_conv(0)) return "convolution";
   if (c.has_delta(0)) return "gated delta net";

@@ -125,8 +125,8 @@ std::string layer_of_files(const Family& family, const nn::DecoderConfig& config
 std::string module_prefix(const Family& family) {
   return std::string(family.hf.module_prefix.empty() ? family.hf.prefix : family.hf.module_prefix);
 }
-// What stands before a layer in a name of a file: modules of a class that is not transformers' own
-// may be called as tensors of weights are. Empty: something else.
+// The prefix of a layer's name in a file: that of transformers' modules, or that of tensors, by
+// which classes of others call their modules. Empty if the name has neither.
 std::string prefix_in(const Family& family, const std::string& name) {
   for (const std::string& own : {module_prefix(family), std::string(family.hf.prefix)}) {
     if (name.starts_with(kBasePrefix + own)) return kBasePrefix + own;

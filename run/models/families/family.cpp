@@ -143,13 +143,11 @@ bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view our
 }
 
 bool has_single_parts(const nn::DecoderConfig& config) {
-  bool all = !config.moe.exist();
   for (int i = 0; i < config.n_layer; ++i) {
-    const bool is_known = config.mixer(i) == 'A' || config.mixer(i) == 'M';
-    all = all && config.has_mixer(i) != config.has_feed_forward(i) &&
-          (is_known || config.has_feed_forward(i));
+    const std::string_view mixers = config.has_feed_forward(i) ? "N" : "AM";
+    if (mixers.find(config.mixer(i)) == std::string_view::npos) return false;
   }
-  return all;
+  return !config.moe.exist();
 }
 
 std::optional<int> leading_dense_blocks(const nn::DecoderConfig& config) {

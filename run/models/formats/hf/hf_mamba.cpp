@@ -1,5 +1,4 @@
-// What a config.json says of Mamba-2, and of models whose blocks are one part each, as those with
-// Mamba-2 may be.
+// The keys of a config.json for Mamba-2, and for models whose blocks are one part each.
 
 #include <fmt/ranges.h>
 

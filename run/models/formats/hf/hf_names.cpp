@@ -58,7 +58,8 @@ std::pair<const HfTensorName*, Numbers> row_of(const HfFamily& family, std::stri
   return {};
 }
 
-// True if theirs of such a block is the row's. A block that no model has is that of no row.
+// True if the row is for a tensor with these numbers. A row for some blocks alone is not
+// for blocks behind the model's.
 bool is_of(const HfTensorName& row, const nn::DecoderConfig& config, const Numbers& numbers) {
   if (row.of == nullptr) return true;
   if (numbers.block.empty()) return row.of(config, 0);

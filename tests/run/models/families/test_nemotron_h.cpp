@@ -381,7 +381,8 @@ TEST_CASE("a Nemotron-H that files of llama.cpp do not hold is refused by name",
   refused("ssm.group_count", Whole{4}, "'blk.0.ssm_norm.weight' must be a matrix of 4 rows");
   refused("expert_count", Whole{4}, "expert_count 4 is not supported, only 0");
   refused("attention.sliding_window", Whole{8}, "attention.sliding_window' is not supported");
-  for (const char* const key : {"attention.head_count_kv", "ssm.state_size"}) {
+  for (const char* const key :
+       {"attention.head_count_kv", "feed_forward_length", "ssm.state_size"}) {
     CHECK_THAT(without_key(file, std::string("nemotron_h.") + key),
                ContainsSubstring(std::string("there is no 'nemotron_h.") + key));
   }
