@@ -121,7 +121,7 @@ const std::vector<FieldWord>& all_field_words() {
       {{"linear attention", "gated delta net", "gated DeltaNet", "Qwen3-Next"},
        "Blocks with a state of one size, in place of attention.",
        {"train --mixer-pattern", "train --delta-heads", "train --attn-gate"}},
-      {{"state space model", "SSM", "Mamba", "Mamba-2", "Granite 4", "Falcon-H1"},
+      {{"state space model", "SSM", "Mamba", "Mamba-2", "Granite 4", "Falcon-H1", "Nemotron-H"},
        "Blocks with a state of one size, which forgets, in place of attention.",
        {"train --mixer-pattern", "train --mamba-heads", "train --mamba-state-size"}},
       {{"RoPE", "rotary", "positional encoding", "position embedding"},
