@@ -67,8 +67,10 @@ const std::vector<FieldWord>& all_field_words() {
        {"train --local-steps", "train --outer-learning-rate", "train --outer-momentum"}},
       {{"EMA", "exponential moving average", "weight averaging", "Polyak averaging", "SWA",
         "AveragedModel", "model averaging"},
-       "The exponential moving average of the weights (EMA) is evaluated and saved in their place.",
-       {"train --ema"}},
+       "The exponential moving average of the weights (EMA), or their mean from a step on (SWA), "
+       "is "
+       "evaluated and saved in their place.",
+       {"train --ema", "train --swa-start"}},
       {{"gradient accumulation", "micro-batch", "microbatch", "grad accum"},
        "Gradient accumulation adds the gradients of several batches before a step.",
        {"train --gradient-accumulation-steps"}},

@@ -47,6 +47,12 @@ optim::DecayFactor OptimizerOptions::decay_factor() const {
           .steps = decay_end() - schedule_begin};
 }
 
+std::optional<optim::EMAOptions> OptimizerOptions::averages() const {
+  if (swa_start) return optim::EMAOptions{.mean = true, .start = *swa_start};
+  if (ema) return optim::EMAOptions{.decay = *ema};
+  return std::nullopt;
+}
+
 std::int64_t OptimizerOptions::averaged_steps() const {
   return ema ? std::llround(1 / (1 - *ema)) : 1;
 }
@@ -87,15 +93,21 @@ void OptimizerOptions::validate() const {
   check(!ema || *ema > 0,
         "ema 0 would keep the weights of the last step alone, as a run without it does: a decay is "
         "between 0 and 1, such as 0.999");
-  check(!ema || !local_steps,
-        "ema and local_steps exclude each other: between two meetings, each process has weights of "
-        "its own, and an average of them is nobody's");
+  check(!ema || !swa_start,
+        "ema and swa_start exclude each other: one is a moving average, the other the mean of all "
+        "weights from a step on");
+  const char* averaging = swa_start ? "swa_start" : "ema";
+  check(!averages() || !local_steps,
+        "{} and local_steps exclude each other: between two meetings, each process has weights of "
+        "its own, and an average of them is nobody's",
+        averaging);
   check(
       shard != optim::Shard::parameters || !local_steps,
       "shard parameters and local_steps exclude each other: between two meetings, each process has "
       "weights of its own, and needs all of them");
-  check(shard != optim::Shard::parameters || !ema,
-        "shard parameters and ema exclude each other: averages are kept whole in each process");
+  check(shard != optim::Shard::parameters || !averages(),
+        "shard parameters and {} exclude each other: averages are kept whole in each process",
+        averaging);
   check(!local_steps || !skip_outliers,
         "skip_outliers and local_steps exclude each other: a step that one process skips would be "
         "made by others");

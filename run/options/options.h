@@ -9,6 +9,7 @@
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/base/stopwatch.h"
+#include "tapegrad/optim/ema.h"
 #include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/optim/sharing.h"
@@ -87,8 +88,9 @@ struct OptimizerOptions {
   std::optional<double> weight_decay_end = {};  // [rules.weight_decay]
   double grad_clip = 1.0;
   TrainDtype dtype = TrainDtype::f32;
-  std::optional<double> ema = {};            // decay of averages of the weights: see optim::EMA
-  std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
+  std::optional<double> ema = {};              // decay of averages of the weights: see averages()
+  std::optional<std::int64_t> swa_start = {};  // the update whose weights begin their mean
+  std::optional<double> skip_outliers = {};    // standard deviations: see optim::OutlierWindow
   bool overfit_batch = false;
   optim::CommDType comm_dtype = optim::CommDType::f32;
   optim::Shard shard = optim::Shard::gradients;
@@ -104,6 +106,9 @@ struct OptimizerOptions {
   // Takes weight_decay to weight_decay_end over the schedule, as nanochat does (get_weight_decay in
   // base_train.py, which ends at 0).
   optim::DecayFactor decay_factor() const;
+  // The averages of the weights that are the run's model: moving ones (ema), or the mean from an
+  // update on (swa_start). Without either, none.
+  std::optional<optim::EMAOptions> averages() const;
   // About how many steps the averages of ema have in them: what is older counts e⁻¹ as much.
   std::int64_t averaged_steps() const;
   // How several processes work together. Its `local` are local steps, with which they do not meet
@@ -172,6 +177,10 @@ struct OptimizerOptions {
        .value = "DECAY",
        .lasting = Lasting::model,
        .newer = true});
+    t("swa_start", o.swa_start,
+      "stochastic weight averaging: as --ema, with the mean of the weights after update STEP and "
+      "all later ones; until then, the weights themselves",
+      {.least = 1, .most = most_steps, .value = "STEP", .lasting = Lasting::model, .newer = true});
     t("dtype", o.dtype,
       "precision of the products in linear layers; everything else stays f32. auto: bf16 where it "
       "is faster");

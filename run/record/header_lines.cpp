@@ -66,6 +66,11 @@ std::vector<std::string> header_lines(const RunHeader& about, const OptimizerOpt
                             "the weights themselves",
                             counted(o.averaged_steps(), "step"))});
   }
+  if (o.swa_start) {
+    lines.push_back({"swa", fmt::format("from step {} on, the mean of the weights is evaluated and "
+                                        "saved, not the weights themselves",
+                                        grouped(*o.swa_start))});
+  }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     lines.push_back({i == 0 ? "groups" : "", groups[i]});
   }

@@ -101,7 +101,9 @@ void print_unknown_costs(const Plan& o) {
     if (const auto updater = updater_of(o, name))
       costs.push_back(fmt::format("the products of {}'s updates", updater->title()));
   }
-  if (o.optimizer.ema) costs.emplace_back("the averages of --ema");
+  if (o.optimizer.averages()) {
+    costs.emplace_back(o.optimizer.ema ? "the averages of --ema" : "the averages of --swa-start");
+  }
   if (has_second_model(o))
     costs.emplace_back("the forward pass of the reference model or the teacher");
   if (o.tuning.adapters().rank > 0 || !o.tuning.frozen().empty())
