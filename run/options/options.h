@@ -81,8 +81,13 @@ struct OptimizerOptions {
   std::optional<std::int64_t> warmup_iters = {};    // [default_warmup()]
   std::optional<std::int64_t> lr_decay_iters = {};  // [max_iters]
   double decay_share = 0.4;                         // of the schedule wsd
-  std::int64_t schedule_begin = 0;                  // the step that the schedule begins at
-  std::int64_t most_warmup = 100;                   // of warmup_iters, unless these are given
+  // Of other schedules: see optim::Schedule.
+  std::optional<std::int64_t> step_size = {};
+  std::vector<std::string> milestones = {};  // steps
+  std::optional<double> gamma = {};          // [default_gamma()]
+  std::int64_t t_mult = 1;
+  std::int64_t schedule_begin = 0;  // the step that the schedule begins at
+  std::int64_t most_warmup = 100;   // of warmup_iters, unless these are given
   // Which optimiser updates which parameters. To change some, begin with default_rules().
   optim::GroupRules rules = default_rules();
   std::optional<double> weight_decay_end = {};  // [rules.weight_decay]
@@ -116,8 +121,10 @@ struct OptimizerOptions {
   optim::Sharing sharing() const;
   // The next step from this one on at which processes meet: the step itself without local steps.
   std::int64_t meeting_from(std::int64_t step) const;
-  // A tenth of the schedule's steps, but at most most_warmup.
+  // A tenth of the schedule's steps, but at most most_warmup; of one_cycle, 0.3, as PyTorch's.
   std::int64_t default_warmup() const;
+  // PyTorch's 0.1; of the schedule exponential, what reaches min_lr at lr_decay_iters.
+  double default_gamma() const;
   std::int64_t warmup() const { return warmup_iters.value_or(default_warmup()); }
   // lr_decay_iters, or the step by which the schedule has decayed without it.
   std::int64_t decay_end() const;
@@ -132,7 +139,9 @@ struct OptimizerOptions {
       "forward passes per optimiser step, which several processes share",
       {.least = 1, .most = most_rows});
     t("learning_rate", o.learning_rate, "learning rate after the warm-up", {.least = 0});
-    t("min_lr", o.min_lr, "learning rate at the end of the decay", {.least = 0});
+    t("min_lr", o.min_lr,
+      "learning rate at the end of the decay; not of --schedule step, multistep and one_cycle",
+      {.least = 0});
     t("schedule", o.schedule, "how the learning rate decays");
     t("warmup_iters", o.warmup_iters,
       "steps until the full learning rate [a tenth of the schedule's steps, but at most 100, or "
@@ -142,6 +151,21 @@ struct OptimizerOptions {
     t("decay_share", o.decay_share,
       "share of the steps until --lr-decay-iters in which --schedule wsd decays",
       {.least = 0, .most = 1, .newer = true});
+    t("step_size", o.step_size,
+      "steps from one change of --schedule step to the next; of --schedule cosine_with_restarts, "
+      "in "
+      "the first cycle (T_0)",
+      {.least = 1, .most = most_steps, .newer = true});
+    t("milestones", o.milestones, "steps at which --schedule multistep changes the rate",
+      {.value = "STEP…", .newer = true});
+    t("gamma", o.gamma,
+      "factor of the rate at a change of --schedule step or multistep [0.1], or at each step of "
+      "--schedule exponential [what reaches --min-lr at --lr-decay-iters]",
+      {.least = 0, .newer = true});
+    t("t_mult", o.t_mult,
+      "let each cycle of --schedule cosine_with_restarts have so many times the steps of the one "
+      "before it (T_mult)",
+      {.least = 1, .most = 1000, .newer = true});
     t("schedule_begin", o.schedule_begin, "the step that the schedule begins at",
       {.least = 0, .most = most_steps, .option = false, .newer = true});
     t("most_warmup", o.most_warmup, "what the warm-up is at most unless it is given",

@@ -27,6 +27,7 @@
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/plan/assumed_step.h"
 #include "tapegrad/run/plan/step_forecast.h"
+#include "tapegrad/run/record/header_lines.h"
 #include "tapegrad/run/record/internal/group_lines.h"
 
 namespace tapegrad::gpt {
@@ -72,6 +73,15 @@ void print_groups(const Plan& o) {
   std::string heading = "groups:";
   for (const std::string& line :
        run::group_lines(parameters, optim::make_groups(parameters, o.optimizer.rules))) {
+    fmt::print("{:<10} {}\n", std::exchange(heading, ""), line);
+  }
+}
+
+// The learning rate, where the number of steps is known before a step is measured.
+void print_schedule(const Plan& o) {
+  if (o.call.max_minutes || o.epochs.epochs || o.optimizer.max_iters == 0) return;
+  std::string heading = "schedule:";
+  for (const std::string& line : run::schedule_lines(o.optimizer)) {
     fmt::print("{:<10} {}\n", std::exchange(heading, ""), line);
   }
 }
@@ -192,6 +202,7 @@ run::MemoryEstimate print_needs(const Plan& o, const nn::Summary& model, double 
              price_of_recomputing(model, stored, recomputed));
   if (!o.recompute_note.empty()) fmt::print("auto:      {}\n", o.recompute_note);
   fmt::print("dtype:     {}\n", describe_precision(o.optimizer.precision(), product_of(o)));
+  print_schedule(o);
   std::fflush(stdout);
   return estimate;
 }
