@@ -61,7 +61,7 @@ FUNCTIONS = {
 TENSORS = ("const Tensor&", "const Tensor*", "const std::vector<Tensor>&", "Tensor&", "const Parameters&", "DecoderLayer&")
 RESULTS = {
     *("void", "Tensor", "bool", "float", "double", "int", "int64_t", "uint32_t", "uint64_t", "std::int64_t", "std::uint64_t", "std::size_t"),
-    *("std::string", "Shape", "DType", "Grads", "Rows", "std::vector<Grads>", "std::vector<Rows>", "std::vector<Tensor>"),
+    *("std::string", "Shape", "DType", "Grads", "NamedTensors", "Rows", "std::vector<Grads>", "std::vector<Rows>", "std::vector<Tensor>"),
     *("std::vector<double>", "std::vector<int64_t>", "std::vector<std::int64_t>"),
 }
 KEEP_RNG = "py::keep_alive<1, 2>()"  # a layer's Params refer to it
@@ -304,7 +304,7 @@ class Translator:
         if struct.name in LEFT_OUT or struct.name in SELVES or not members:
             return []
         made_of = {f.parameters[0].type: f for f in members if f.name == struct.name and f.parameters}
-        if "NamedTensors" in made_of and not any(f.name == "step" for f in members):  # which it has of OptimizerState
+        if struct.base == "OptimizerState":
             lines = self.optimizer(struct, made_of["NamedTensors"])
         elif "const Params&" in made_of:
             lines = self.layer(struct, made_of["const Params&"])
@@ -312,4 +312,6 @@ class Translator:
                 raise Unreadable(f"the call of {struct.name}: {self.left_out.get(struct.name + '.operator()')}")
         else:
             lines = self.value(struct)
+            if any(f.name == "load_state" for f in members):
+                lines.append("  add_state_dict(c);")
         return ["  {", *lines, "  }"]

@@ -159,5 +159,6 @@ template <class T>
 T to_python(T result) {
   return result;
 }
+inline Parameters to_python(NamedTensors named) { return {std::move(named)}; }
 
 }  // namespace tapegrad::python
