@@ -14,7 +14,7 @@ SCRIPT = SOURCES / "apps" / "python" / "generate_ops.py"
 class Generator(unittest.TestCase):
     def generate(self, declarations, of_classes=False):
         """(the program's end, all that it wrote) for the library's headers and one more."""
-        classes = ["base/random.h", "autograd/tensor/tensor.h", "nn/decoder.h", "nn/layers.h", "nn/layers/recurrent.h"]
+        classes = ["base/random.h", "autograd/tensor/tensor.h", "arrays/array_loader.h", "data/tokenize/tokenizer.h", "nn/decoder.h", "nn/layers.h", "nn/layers/recurrent.h"]
         headers = ["autograd/ops.h", "nn/init.h", *sorted(str(p.relative_to(SOURCES)) for p in (SOURCES / "autograd" / "ops").glob("*_ops.h"))]
         with tempfile.TemporaryDirectory() as folder:
             header = Path(folder, "new_ops.h")
@@ -76,7 +76,7 @@ class Generator(unittest.TestCase):
             'py::class_<OptimizerOf<Stepper>, AnyOptimizer> c(m, "Stepper"',
             'py::arg("parameters"), py::arg("lr") = 1e-3, py::arg("by")',
             'py::kw_only(), py::arg("kind") = "up", py::arg("end")',
-            'c.def(py::init([](const Parameters& parameters) { return Kept(parameters); }), py::arg("parameters"));',
+            'c.def(py::init([](const Parameters& parameters) { return std::make_unique<Kept>(parameters); }), py::arg("parameters"));',
         ):
             self.assertIn(text, written)
         self.assertEqual(written.count("add_state_dict(c);"), 1)

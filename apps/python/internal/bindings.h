@@ -48,8 +48,6 @@ using DecoderClass = py::class_<DecoderLayer, AnyLayer>;
 TensorClass bind_tensor(py::module_& m);
 void bind_tape(py::module_& m);
 void bind_own_ops(py::module_& m);
-void bind_loader(py::module_& m);
-void bind_tokenizer(py::module_& m);
 void bind_train(py::module_& m);
 void bind_training(py::module_& m, py::module_& nn);  // what layers and optimisers have in common
 DecoderClass bind_decoder(py::module_& m);
