@@ -21,7 +21,6 @@ void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   }
 }
 
-// The names of a program's options, as on the command line.
 class OptionNames : public OptionTable {
  public:
   std::vector<std::string> names = {"--preset"};
@@ -187,10 +186,14 @@ void read_run(const std::filesystem::path& folder, std::string_view format, Opti
 
 }  // namespace detail
 
-GivenOptions::GivenOptions(const CommandLine& cli, OptionSchema options) {
+std::vector<std::string> option_names(OptionSchema options) {
   OptionNames all;
   options.describe(all);
-  for (const std::string& name : all.names) {
+  return std::move(all.names);
+}
+
+GivenOptions::GivenOptions(const CommandLine& cli, OptionSchema options) {
+  for (const std::string& name : option_names(options)) {
     options_[name] = {cli.given(name), cli.gave_value(name), cli.file_of(name)};
   }
 }

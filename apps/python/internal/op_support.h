@@ -109,11 +109,9 @@ inline auto function_of_rows(const Callable& f) {
   return [f](const std::vector<Tensor>& rows, Rng& rng) {
     const py::gil_scoped_acquire locked;
     const py::object changed = f.handle()(rows, Rng(rng));  // a copy: Python may hold on to it
-    py::detail::make_caster<std::vector<Tensor>> read;
-    if (!read.load(changed, true)) {
-      throw py::type_error("transform must return a list of tensors");
-    }
-    return py::detail::cast_op<std::vector<Tensor>>(std::move(read));
+    const auto read = converted<std::vector<Tensor>>(changed, true);
+    if (!read) throw py::type_error("transform must return a list of tensors");
+    return *read;
   };
 }
 
