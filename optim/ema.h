@@ -8,9 +8,9 @@ namespace tapegrad::optim {
 
 struct EMAOptions {
   double decay = 0.999;
-  // The mean of the weights of all updates, whatever the decay: stochastic weight averaging
-  // (Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization", arXiv
-  // 1803.05407), get_swa_multi_avg_fn in PyTorch.
+  // The mean of the weights of all updates from `start` on, whatever the decay: stochastic weight
+  // averaging (Izmailov et al., "Averaging Weights Leads to Wider Optima and Better
+  // Generalization", arXiv 1803.05407), get_swa_multi_avg_fn in PyTorch.
   bool mean = false;
   // The update that begins the averages, counted from 1: up to it, they are the weights themselves.
   std::int64_t start = 1;

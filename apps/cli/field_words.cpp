@@ -67,9 +67,8 @@ const std::vector<FieldWord>& all_field_words() {
        {"train --local-steps", "train --outer-learning-rate", "train --outer-momentum"}},
       {{"EMA", "exponential moving average", "weight averaging", "Polyak averaging", "SWA",
         "AveragedModel", "model averaging"},
-       "The exponential moving average of the weights (EMA), or their mean from a step on (SWA), "
-       "is "
-       "evaluated and saved in their place.",
+       "The exponential moving average of the weights (EMA), or their mean from an update on "
+       "(SWA), is evaluated and saved in their place.",
        {"train --ema", "train --swa-start"}},
       {{"gradient accumulation", "micro-batch", "microbatch", "grad accum"},
        "Gradient accumulation adds the gradients of several batches before a step.",

@@ -136,7 +136,7 @@ void OptimizerOptions::validate() const {
         "between 0 and 1, such as 0.999");
   check(!ema || !swa_start,
         "ema and swa_start exclude each other: one is a moving average, the other the mean of all "
-        "weights from a step on");
+        "weights from an update on");
   const char* averaging = swa_start ? "swa_start" : "ema";
   check(!averages() || !local_steps,
         "{} and local_steps exclude each other: between two meetings, each process has weights of "

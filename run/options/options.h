@@ -140,21 +140,21 @@ struct OptimizerOptions {
       {.least = 1, .most = most_rows});
     t("learning_rate", o.learning_rate, "learning rate after the warm-up", {.least = 0});
     t("min_lr", o.min_lr,
-      "learning rate at the end of the decay; not of --schedule step, multistep and one_cycle",
+      "learning rate at the end of the decay, where --schedule has one; of exponential, without "
+      "--gamma",
       {.least = 0});
     t("schedule", o.schedule, "how the learning rate decays");
     t("warmup_iters", o.warmup_iters,
       "steps until the full learning rate [a tenth of the schedule's steps, but at most 100, or "
-      "what the preset has]",
+      "what the preset has; of --schedule one_cycle, 0.3 of them]",
       {.least = 0, .most = most_steps});
     t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
     t("decay_share", o.decay_share,
       "share of the steps until --lr-decay-iters in which --schedule wsd decays",
       {.least = 0, .most = 1, .newer = true});
     t("step_size", o.step_size,
-      "steps from one change of --schedule step to the next; of --schedule cosine_with_restarts, "
-      "in "
-      "the first cycle (T_0)",
+      "steps from one change of --schedule step to the next, or of the first cycle of --schedule "
+      "cosine_with_restarts (T_0)",
       {.least = 1, .most = most_steps, .newer = true});
     t("milestones", o.milestones, "steps at which --schedule multistep changes the rate",
       {.value = "STEP…", .newer = true});

@@ -105,9 +105,10 @@ std::vector<std::string> header_lines(const RunHeader& about, const OptimizerOpt
                             counted(o.averaged_steps(), "step"))});
   }
   if (o.swa_start) {
-    lines.push_back({"swa", fmt::format("from step {} on, the mean of the weights is evaluated and "
-                                        "saved, not the weights themselves",
-                                        grouped(*o.swa_start))});
+    lines.push_back(
+        {"swa", fmt::format("from update {} on, the mean of the weights is evaluated and "
+                            "saved, not the weights themselves",
+                            grouped(*o.swa_start))});
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     lines.push_back({i == 0 ? "groups" : "", groups[i]});
