@@ -72,7 +72,10 @@ class Recording {
     if (step_ == nullptr) return;
     step_->vjp = std::move(vjp);
     step_->add = std::move(options.add);
-    if (checkable_) step_->input_tensors.assign(inputs_.begin(), inputs_.end());
+    if (checkable_) {
+      step_->input_tensors.assign(inputs_.begin(), inputs_.end());
+      step_->onnx = std::move(options.onnx);
+    }
     if (checkable_ || options.cheap) step_->forward = std::move(forward);
     const auto recomputation = options.cheap ? recomputation_for(outputs[0]) : nullptr;
     for (const auto& [tape, needs] : tapes_) tape->add(step_, inputs_, needs, recomputation);

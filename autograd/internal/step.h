@@ -38,6 +38,7 @@ struct Step {
   // tapes.
   ForwardMany forward;
   std::vector<Tensor> input_tensors;
+  OnnxRow onnx;  // on checkable tapes
 
  private:
   static void describe(const Tensor& t, Slot& slot) {

@@ -66,7 +66,7 @@ void spread_plane(const Averages& a, const T* dy, T* line, T* dx) {
 
 Tensor spread(const Shared& a, const Tensor& y);
 
-Tensor average(const Shared& a, const Tensor& x) {
+Tensor average(const Shared& a, const Tensor& x, OnnxRow row = {}) {
   return apply(
       a->name, {x},
       [a](Inputs in, Saved&) {
@@ -87,7 +87,8 @@ Tensor average(const Shared& a, const Tensor& x) {
         });
         return y;
       },
-      [a](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {spread(a, dy)}; });
+      [a](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {spread(a, dy)}; },
+      {.onnx = std::move(row)});
 }
 
 Tensor spread(const Shared& a, const Tensor& y) {
@@ -110,6 +111,14 @@ Tensor spread(const Shared& a, const Tensor& y) {
         return x;
       },
       [a](const Tensor& dx, const Saved&, const Needs&) -> Grads { return {average(a, dx)}; });
+}
+
+OnnxRow average_pool(const ConvGeometry& g, bool counts_padding) {
+  return [g, counts_padding](OnnxCall& c) {
+    std::vector<OnnxAttribute> attributes = onnx_window(g);
+    attributes.push_back({"count_include_pad", std::int64_t{counts_padding}});
+    return c("AveragePool", c.in, attributes);
+  };
 }
 
 // The windows of a kernel that moves over `size` elements with padding around them.
@@ -209,7 +218,7 @@ Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& option
             g.size, moving(g.size.h, kernel.h, g.stride.h, g.padding.h, g.out_size.h, counts),
             moving(g.size.w, kernel.w, g.stride.w, g.padding.w, g.out_size.w, counts), "avg_pool2d",
             "avg_pool2d_backward"}),
-        images);
+        images, average_pool(g, counts));
   });
 }
 
@@ -217,10 +226,15 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
   return for_batch("adaptive_avg_pool2d", x, [&](const Tensor& images) {
     check_out("adaptive_avg_pool2d", out);
     const Size2d size{images.dim(2), images.dim(3)};
+    OnnxRow row;
+    if (size.h % out.h == 0 && size.w % out.w == 0) {
+      const Size2d window{size.h / out.h, size.w / out.w};
+      row = average_pool({.taps = window, .stride = window}, false);
+    }
     return average(
         std::make_shared<Averages>(Averages{size, even(size.h, out.h), even(size.w, out.w),
                                             "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward"}),
-        images);
+        images, std::move(row));
   });
 }
 

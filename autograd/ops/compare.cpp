@@ -2,6 +2,7 @@
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
@@ -102,7 +103,10 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
         const Tensor zero = Tensor::scalar(0, dy.dtype());
         return {needs[0] ? where(choice, dy, zero) : Tensor(),
                 needs[1] ? where(choice, zero, dy) : Tensor()};
-      });
+      },
+      {.onnx = [condition](OnnxCall& c) {
+        return c("Where", {c.cast(c.value(condition), DType::boolean), c.in[0], c.in[1]});
+      }});
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {

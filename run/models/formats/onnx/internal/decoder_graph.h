@@ -2,7 +2,7 @@
 
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/params.h"
-#include "tapegrad/run/models/formats/onnx/internal/onnx_graph.h"
+#include "tapegrad/autograd/onnx/internal/onnx_graph.h"
 
 namespace tapegrad::run {
 

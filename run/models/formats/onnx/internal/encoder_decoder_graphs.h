@@ -2,7 +2,7 @@
 
 #include "tapegrad/nn/params.h"
 #include "tapegrad/nn/transformer.h"
-#include "tapegrad/run/models/formats/onnx/internal/onnx_graph.h"
+#include "tapegrad/autograd/onnx/internal/onnx_graph.h"
 
 namespace tapegrad::run {
 

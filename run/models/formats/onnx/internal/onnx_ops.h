@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/run/models/formats/onnx/internal/onnx_graph.h"
+#include "tapegrad/autograd/onnx/internal/onnx_graph.h"
 
 namespace tapegrad::run {
 

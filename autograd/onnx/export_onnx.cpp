@@ -1,0 +1,269 @@
+#include "tapegrad/autograd/onnx/export_onnx.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tapegrad/autograd/internal/step.h"
+#include "tapegrad/autograd/onnx/internal/onnx_graph.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
+
+namespace tapegrad {
+namespace {
+
+using Function = std::function<std::vector<Tensor>(Inputs)>;
+
+OnnxType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return OnnxType::f32;
+    case DType::f64:
+      return OnnxType::f64;
+    case DType::i32:
+      return OnnxType::i32;
+    case DType::i64:
+      return OnnxType::i64;
+    case DType::u8:
+      return OnnxType::u8;
+    case DType::boolean:
+      return OnnxType::boolean;
+  }
+  fail("[export_onnx] ONNX has no type for {}", name_of(dtype));
+}
+
+bool is_same(const Tensor& a, const Tensor& b) {
+  return a.id() == b.id() ||
+         (a.shape() == b.shape() && a.dtype() == b.dtype() && bytes_of(a) == bytes_of(b));
+}
+
+// A graph to which the ops of a function are written in the order in which they ran.
+class FunctionGraph {
+ public:
+  // A tensor that is no input and no parameter, and the op that used it.
+  struct Use {
+    std::string op;
+    Tensor constant;
+  };
+
+  explicit FunctionGraph(const OnnxNames& names) : names_(names) {
+    for (const auto& [name, t] : names.parameters) names_of_parameters_.emplace(t.id(), name);
+  }
+
+  void write(const Function& f, const std::vector<Tensor>& inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::string name = named("input", names_.inputs, i, inputs.size());
+      know(inputs[i], graph_.input(name, type_of(inputs[i].dtype()), sizes_of(inputs[i])));
+    }
+    const Recorded recorded = record(f, inputs);
+    for (const auto& step : recorded.steps) write(*step);
+    for (std::size_t i = 0; i < recorded.results.size(); ++i) {
+      const Tensor& y = recorded.results[i];
+      const std::string name = named("output", names_.outputs, i, recorded.results.size());
+      graph_("Identity", {value_of(y, "the result")}, {}, name);
+      graph_.output(name, type_of(y.dtype()), sizes_of(y));
+    }
+  }
+
+  const OnnxGraph& graph() const { return graph_; }
+  const std::vector<Use>& uses() const { return uses_; }
+
+ private:
+  class Call;
+  struct Recorded {
+    std::vector<std::shared_ptr<Step>> steps;  // that the results need, oldest first
+    std::vector<Tensor> results;
+  };
+  struct Known {
+    OnnxValue value;
+    std::int64_t numel;
+  };
+
+  static std::vector<OnnxSize> sizes_of(const Tensor& t) {
+    return {t.shape().begin(), t.shape().end()};
+  }
+
+  std::string claimed(std::string name) {
+    check(taken_.insert(name).second, "[export_onnx] two tensors have the name '{}'", name);
+    return name;
+  }
+  std::string named(std::string_view what, const std::vector<std::string>& given, std::size_t i,
+                    std::size_t count) {
+    check(given.empty() || given.size() == count, "[export_onnx] {} names for {} {}s", given.size(),
+          count, what);
+    return claimed(given.empty() ? fmt::format("{}_{}", what, i) : given[i]);
+  }
+
+  void know(const Tensor& t, const OnnxValue& value) { known_[t.id()] = {value, t.numel()}; }
+
+  static Recorded record(const Function& f, Inputs inputs) {
+    Recorded recorded;
+    {
+      Tape tape({.checkable = true});  // whose steps keep their inputs and rows
+      for (const Tensor& t : inputs) {
+        if (t.defined() && is_float(t.dtype())) tape.watch(t);
+      }
+      recorded.results = f(inputs);
+      recorded.steps = tape.record().steps;
+    }
+    std::unordered_set<std::uint64_t> needed;
+    for (const Tensor& t : recorded.results) needed.insert(t.id());
+    for (auto step = recorded.steps.rbegin(); step != recorded.steps.rend(); ++step) {
+      check(*step != nullptr, "[export_onnx] the function has run its tape backward");
+      const auto& outputs = (*step)->outputs;
+      const bool is_needed = std::any_of(outputs.begin(), outputs.end(), [&](const auto& output) {
+        return needed.count(output.id) != 0;
+      });
+      if (!is_needed) {
+        step->reset();
+        continue;
+      }
+      for (const Step::Slot& input : (*step)->inputs) needed.insert(input.id);
+    }
+    std::erase(recorded.steps, nullptr);
+    return recorded;
+  }
+
+  void write(const Step& step);
+
+  OnnxValue value_of(const Tensor& t, std::string_view op) {
+    if (const auto known = known_.find(t.id()); known != known_.end()) return known->second.value;
+    // Views of tensors without a gradient are not recorded.
+    const auto base = known_.find(t.base_id());
+    if (base != known_.end() && base->second.numel == t.numel()) {
+      const OnnxWholes sizes(t.shape().begin(), t.shape().end());
+      return graph_("Reshape", {base->second.value, graph_.wholes(sizes)});
+    }
+    const OnnxValue value = constant(t, op);
+    know(t, value);
+    return value;
+  }
+
+  OnnxValue constant(const Tensor& t, std::string_view op) {
+    const auto given = names_of_parameters_.find(t.id());
+    if (given != names_of_parameters_.end()) return stored(t, claimed(given->second));
+    if (t.requires_grad()) return stored(t, claimed(fmt::format("parameter_{}", parameters_++)));
+    uses_.push_back({std::string(op), t});
+    for (const auto& [value, other] : constants_) {
+      if (is_same(t, other)) return value;
+    }
+    constants_.emplace_back(claimed(fmt::format("values_{}", constants_.size())), t);
+    return stored(t, constants_.back().first);
+  }
+
+  OnnxValue stored(const Tensor& t, const std::string& name) {
+    return graph_.weight({name, type_of(t.dtype()), t.shape(), t.bytes(),
+                          [t](FileWriter& file) { file.write(bytes_of(t)); }});
+  }
+
+  const OnnxNames& names_;
+  OnnxGraph graph_;
+  std::set<std::string> taken_;
+  std::unordered_map<std::uint64_t, std::string> names_of_parameters_;
+  std::unordered_map<std::uint64_t, Known> known_;
+  std::vector<std::pair<OnnxValue, Tensor>> constants_;
+  int parameters_ = 0;  // without a given name
+  std::vector<Use> uses_;
+};
+
+class FunctionGraph::Call final : public OnnxCall {
+ public:
+  Call(FunctionGraph& graph, const Step& step) : graph_(graph), op_(step.name) {
+    tensors = step.input_tensors;
+    for (const Tensor& t : tensors) in.push_back(t.defined() ? graph.value_of(t, op_) : "");
+  }
+
+  OnnxValue operator()(std::string_view op, const std::vector<OnnxValue>& inputs,
+                       const std::vector<OnnxAttribute>& attributes) override {
+    std::vector<OnnxValue> given = inputs;
+    while (!given.empty() && given.back().empty()) given.pop_back();
+    return graph_.graph_(op, given, attributes);
+  }
+  OnnxValue value(const Tensor& t) override { return graph_.value_of(t, op_); }
+  OnnxValue number(double value) override {
+    return graph_.value_of(Tensor::scalar(value, tensors.at(0).dtype()), op_);
+  }
+  OnnxValue wholes(const OnnxWholes& values) override { return graph_.graph_.wholes(values); }
+  OnnxValue cast(const OnnxValue& x, DType to) override {
+    return (*this)("Cast", {x}, {{"to", static_cast<std::int64_t>(type_of(to))}});
+  }
+  OnnxValue composed(const std::function<Tensor(Inputs)>& f) override {
+    const Recorded recorded = record([&](Inputs x) { return std::vector{f(x)}; }, tensors);
+    for (const auto& step : recorded.steps) graph_.write(*step);
+    return graph_.value_of(recorded.results[0], op_);
+  }
+
+ private:
+  FunctionGraph& graph_;
+  std::string_view op_;
+};
+
+void FunctionGraph::write(const Step& step) {
+  const OnnxRow& row = step.onnx;
+  check(row.exists() && step.outputs.size() == 1,
+        "[{}] this op cannot be written to ONNX: it has no row for that (OpOptions::onnx)",
+        step.name);
+  const Step::Slot& y = step.outputs[0];
+  check(y.shape.numel() > 0, "[{}] a result of shape {} has no elements to write to ONNX",
+        step.name, y.shape);
+  Call call(*this, step);
+  known_[y.id] = {row.write ? row.write(call) : call(row.op, call.in, {}), y.shape.numel()};
+}
+
+Tensor with_other_values(const Tensor& t) {
+  Tensor other = t.clone();
+  dispatch_all(t.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const x = other.mutable_data<T>();
+    std::reverse(x, x + other.numel());
+    if constexpr (std::is_floating_point_v<T>) {
+      for (std::int64_t i = 0; i < other.numel(); ++i) x[i] *= T{0.875};
+    }
+  });
+  return other;
+}
+
+// Error if the graphs differ in more than what they are given.
+void check_same(const FunctionGraph& graph, const FunctionGraph& again) {
+  const std::size_t uses = std::min(graph.uses().size(), again.uses().size());
+  for (std::size_t i = 0; i < uses; ++i) {
+    const auto& [op, t] = graph.uses()[i];
+    if (is_same(t, again.uses()[i].constant)) continue;
+    fail(
+        "[export_onnx] {} uses a tensor of shape {} that was another one when the function ran "
+        "again, on other inputs: it comes from them by what no tape records (comparisons, "
+        "integers, detach()), or from a random draw, and would be a constant in the graph",
+        op, t.shape());
+  }
+  check(graph.graph().message().bytes() == again.graph().message().bytes(),
+        "[export_onnx] the function called other ops when it ran again, on other inputs");
+}
+
+}  // namespace
+
+void export_onnx(const std::filesystem::path& file,
+                 const std::function<std::vector<Tensor>(Inputs)>& f,
+                 const std::vector<Tensor>& inputs, const OnnxNames& names) {
+  const TapePause unrecorded;
+  std::vector<Tensor> first, second;
+  for (const Tensor& t : inputs) {
+    check(t.defined(), "[export_onnx] an input is undefined");
+    first.push_back(t.detach());  // so that a parameter may be an input, and one tensor two
+    second.push_back(with_other_values(t));
+  }
+  FunctionGraph graph(names), again(names);
+  graph.write(f, first);
+  again.write(f, second);
+  check_same(graph, again);
+  write_onnx(file, graph.graph());
+}
+
+void export_onnx(const std::filesystem::path& file, const std::function<Tensor(Inputs)>& f,
+                 const std::vector<Tensor>& inputs, const OnnxNames& names) {
+  export_onnx(
+      file, [&](Inputs in) { return std::vector{f(in)}; }, inputs, names);
+}
+
+}  // namespace tapegrad
