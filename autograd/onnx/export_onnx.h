@@ -30,11 +30,13 @@ struct OnnxNames {
 // included. Dtypes are the example's, too; most runtimes compute f32 alone.
 //
 // A tape records ops on floats. Comparisons, integers, detach() and random draws leave constants,
-// which would be wrong for other inputs. So f runs once more, on other values (the example's
-// elements in reverse order, floats times 7/8), and must use the same constants.
+// which would be wrong for other inputs. So f runs twice more, on other values (the example's
+// elements in reverse order, floats changed in size and once in sign), and must use the same
+// constants. That finds what differs for these values: an example of several elements, unlike each
+// other, finds most. A run that throws an Error is not compared.
 //
-// Errors, before the file is touched: an op without a row, by its name; an op that used another
-// constant in the second run, by its name; a result without elements; a name that is there twice.
+// Errors, before the file is touched: an op without a row, by its name; an op that uses another
+// constant in another run, by its name; a result without elements; a name that is there twice.
 void export_onnx(const std::filesystem::path& file,
                  const std::function<std::vector<Tensor>(Inputs)>& f,
                  const std::vector<Tensor>& inputs, const OnnxNames& names = {});

@@ -92,7 +92,7 @@ Tensor CausalTaps::forward(const Tensor& x, const Tensor& weight) const {
                 needs[1] ? p.sums(dy, saved[0]) : Tensor()};
       },
       {.onnx = [p = *this](OnnxCall& c) {
-        check(!p.starts.defined(), "document_starts cannot be written to ONNX");
+        check(!p.starts.defined(), "[causal_conv1d] document_starts cannot be written to ONNX");
         const auto turned = [&](const OnnxValue& v) {
           return c("Transpose", {v}, {{"perm", OnnxWholes{0, 2, 1}}});
         };
