@@ -1,5 +1,8 @@
-// Ops that are written in Python, and the check of gradients.
+// Ops that are written in Python, the check of gradients, and functions as graphs of ONNX.
 
+#include <pybind11/stl/filesystem.h>
+
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -11,6 +14,7 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/derivatives.h"
+#include "tapegrad/autograd/onnx/export_onnx.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad::python {
@@ -142,6 +146,23 @@ std::vector<std::string> check_own(const Callable& f, const std::vector<Tensor>&
   return lines;
 }
 
+// A function that has parameters(), as a module, names its own.
+void export_function(const std::filesystem::path& file, const Callable& f, const py::args& inputs,
+                     const std::vector<std::string>& input_names,
+                     const std::vector<std::string>& output_names, Parameters parameters) {
+  const auto example = inputs.cast<std::vector<Tensor>>();
+  if (parameters.empty() && py::hasattr(f.handle(), "parameters")) {
+    read_parameters(f.handle(), parameters);
+  }
+  const auto function = [f](Inputs xs) {
+    const py::gil_scoped_acquire locked;
+    return returned_tensors(f.handle()(*tuple_of(xs)));
+  };
+  const py::gil_scoped_release unlocked;
+  export_onnx(file, std::function<std::vector<Tensor>(Inputs)>(function), example,
+              {.inputs = input_names, .outputs = output_names, .parameters = parameters});
+}
+
 }  // namespace
 
 void bind_own_ops(py::module_& m) {
@@ -163,6 +184,14 @@ void bind_own_ops(py::module_& m) {
         "and of f as a whole; with order=2, those of its gradients, too. A line for each. Error "
         "with the lines of those that differ. Inputs should be f64: in f32, errors below 1e-3 "
         "hide.");
+  m.def("export_onnx", &export_function, py::arg("file"), py::arg("f"),
+        py::arg("input_names") = std::vector<std::string>(),
+        py::arg("output_names") = std::vector<std::string>(), py::arg("parameters") = Parameters(),
+        "Writes f(*inputs), which returns a tensor or a list of them, as a graph of ONNX (opset "
+        "17) of the shapes and dtypes of these inputs. Parameters, and tensors that f has from "
+        "elsewhere, are stored in it, by the names in parameters or those of f.parameters(). It "
+        "calls f three times, to find what depends on the inputs by way of comparisons, integers "
+        "or random draws. Error naming the op for that, and for an op that ONNX cannot say here.");
 }
 
 }  // namespace tapegrad::python

@@ -24,12 +24,18 @@ using OnnxWholes = std::vector<std::int64_t>;
 // One recorded op on its way into a graph: what a row (OnnxRow of apply.h) that is a function reads
 // and writes with. It returns the value of the op's output. Here y = x·σ(x):
 //
-//   {.onnx = [](OnnxCall& c) { return c("Mul", {c.in[0], c("Sigmoid", {c.in[0]})}); }}
+//   {.onnx = [](OnnxCall& c) { return c("Mul", {c.in(0), c("Sigmoid", {c.in(0)})}); }}
 class OnnxCall {
  public:
-  // The op's inputs in the graph, and the tensors of the example that they stand for.
-  std::vector<OnnxValue> in;
+  // The tensors of the example that the op was called with; undefined ones are inputs left out.
   std::vector<Tensor> tensors;
+  // What they are in the graph.
+  OnnxValue in(std::size_t i) { return tensors.at(i).defined() ? value(tensors[i]) : OnnxValue(); }
+  std::vector<OnnxValue> inputs() {
+    std::vector<OnnxValue> all;
+    for (std::size_t i = 0; i < tensors.size(); ++i) all.push_back(in(i));
+    return all;
+  }
 
   // A node of an op of ONNX (opset 17). Empty inputs at the end are left out.
   virtual OnnxValue operator()(std::string_view op, const std::vector<OnnxValue>& inputs,

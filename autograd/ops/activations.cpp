@@ -33,7 +33,7 @@ Tensor mish_backward(const Tensor& dy, const Tensor& v) {
 Tensor mish(const Tensor& x) {
   return unary("mish", x, [](auto v) { return v * fast_tanh(wide_softplus(v)); }, mish_backward,
                {.onnx = [](OnnxCall& c) {
-                 return c("Mul", {c.in[0], c("Tanh", {c("Softplus", {c.in[0]})})});
+                 return c("Mul", {c.in(0), c("Tanh", {c("Softplus", {c.in(0)})})});
                }});
 }
 

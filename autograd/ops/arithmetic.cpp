@@ -350,7 +350,7 @@ Tensor relu2(const Tensor& x) {
             });
       },
       {.cheap = true, .onnx = [](OnnxCall& c) {
-         const OnnxValue y = c("Relu", {c.in[0]});
+         const OnnxValue y = c("Relu", {c.in(0)});
          return c("Mul", {y, y});
        }});
 }
@@ -391,7 +391,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
         })};
       },
       {.onnx = [=](OnnxCall& c) {
-        return c("Clip", {c.in[0], c.number(low), c.number(high)});
+        return c("Clip", {c.in(0), c.number(low), c.number(high)});
       }});
 }
 

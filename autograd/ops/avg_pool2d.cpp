@@ -117,7 +117,7 @@ OnnxRow average_pool(const ConvGeometry& g, bool counts_padding) {
   return [g, counts_padding](OnnxCall& c) {
     std::vector<OnnxAttribute> attributes = onnx_window(g);
     attributes.push_back({"count_include_pad", std::int64_t{counts_padding}});
-    return c("AveragePool", c.in, attributes);
+    return c("AveragePool", c.inputs(), attributes);
   };
 }
 

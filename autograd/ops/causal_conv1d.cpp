@@ -96,7 +96,7 @@ Tensor CausalTaps::forward(const Tensor& x, const Tensor& weight) const {
         const auto turned = [&](const OnnxValue& v) {
           return c("Transpose", {v}, {{"perm", OnnxWholes{0, 2, 1}}});
         };
-        return turned(c("Conv", {turned(c.in[0]), c.in[1]},
+        return turned(c("Conv", {turned(c.in(0)), c.in(1)},
                         {{"pads", OnnxWholes{p.taps - 1, 0}}, {"group", p.x_shape[2]}}));
       }});
 }

@@ -104,8 +104,10 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
         return {needs[0] ? where(choice, dy, zero) : Tensor(),
                 needs[1] ? where(choice, zero, dy) : Tensor()};
       },
-      {.onnx = [condition](OnnxCall& c) {
-        return c("Where", {c.cast(c.value(condition), DType::boolean), c.in[0], c.in[1]});
+      // ONNX's op broadcasts: a number to fill in is not stored for each element.
+      {.onnx = [condition, a, b](OnnxCall& c) {
+        const OnnxValue chosen = c.cast(c.value(condition), DType::boolean);
+        return c("Where", {chosen, c.value(a), c.value(b)});
       }});
 }
 

@@ -46,7 +46,7 @@ Tensor fold(const Tensor& columns, const Windows& windows);
 // ONNX has no op for this: the elements that each tap meets are a slice with steps.
 OnnxValue onnx_columns(OnnxCall& c, const Windows& w) {
   const auto [stride, padding, dilation, groups] = w.options;
-  const OnnxValue padded = c("Pad", {c.in[0], c.wholes({0, 0, padding, 0, 0, padding})});
+  const OnnxValue padded = c("Pad", {c.in(0), c.wholes({0, 0, padding, 0, 0, padding})});
   std::vector<OnnxValue> taps;  // each (N, C, 1, L_out)
   for (std::int64_t tap = 0; tap < w.taps; ++tap) {
     const std::int64_t begin = tap * dilation, end = begin + (w.out_length - 1) * stride + 1;

@@ -52,7 +52,7 @@ Tensor convolve(const ConvGeometry& g, const Tensor& x, const Tensor& w, const T
         return {needs[0] ? input_gradient(g, dy, saved[0]) : Tensor(),
                 needs[1] ? weight_gradient(g, dy, saved[1]) : Tensor(), bias_gradient(dy, needs)};
       },
-      {.onnx = [g](OnnxCall& c) { return c("Conv", c.in, onnx_attributes(g)); }});
+      {.onnx = [g](OnnxCall& c) { return c("Conv", c.inputs(), onnx_attributes(g)); }});
 }
 
 Tensor input_gradient(const ConvGeometry& g, const Tensor& dy, const Tensor& w,
@@ -69,7 +69,7 @@ Tensor input_gradient(const ConvGeometry& g, const Tensor& dy, const Tensor& w,
                 needs[1] ? weight_gradient(g, saved[1], ddx) : Tensor(), bias_gradient(ddx, needs)};
       },
       {.onnx = [g](OnnxCall& c) {
-        return c("ConvTranspose", c.in, onnx_transposed_attributes(g));
+        return c("ConvTranspose", c.inputs(), onnx_transposed_attributes(g));
       }});
 }
 

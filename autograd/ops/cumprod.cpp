@@ -266,7 +266,7 @@ Tensor prod(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
         return {products_backward(pad(row, 0, n - 1, n), saved[0], {}, 0)};
       },
       {.onnx = [](OnnxCall& c) {
-        return c("ReduceProd", {c.in[0]}, {{"axes", OnnxWholes{0}}, {"keepdims", std::int64_t{0}}});
+        return c("ReduceProd", {c.in(0)}, {{"axes", OnnxWholes{0}}, {"keepdims", std::int64_t{0}}});
       }});
   return reshape(products, shape);
 }

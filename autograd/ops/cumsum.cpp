@@ -62,7 +62,7 @@ Tensor running_sum(const Tensor& x, int dim, bool from_end) {
         return {running_sum(dy, dim, !from_end)};
       },
       {.onnx = [=](OnnxCall& c) {
-        return c("CumSum", {c.in[0], c.value(Tensor::scalar(dim, DType::i64))},
+        return c("CumSum", {c.in(0), c.value(Tensor::scalar(dim, DType::i64))},
                  {{"reverse", std::int64_t{from_end}}});
       }});
 }

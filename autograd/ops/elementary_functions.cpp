@@ -159,7 +159,7 @@ Tensor log2(const Tensor& x) {
       "log2", x, [](auto v) { return static_cast<decltype(v)>(std::log2(static_cast<double>(v))); },
       [](const Tensor& dy, const Tensor& v) { return dy / (v * std::numbers::ln2); },
       {.onnx = [](OnnxCall& c) {
-        return c("Div", {c("Log", {c.in[0]}), c.number(std::numbers::ln2)});
+        return c("Div", {c("Log", {c.in(0)}), c.number(std::numbers::ln2)});
       }});
 }
 
@@ -167,7 +167,7 @@ Tensor log1p(const Tensor& x) {
   return unary(
       "log1p", x, [](auto v) { return wide_log1p(v); },
       [](const Tensor& dy, const Tensor& v) { return dy / (v + 1.0); }, {.onnx = [](OnnxCall& c) {
-        return c("Log", {c("Add", {c.in[0], c.number(1)})});
+        return c("Log", {c("Add", {c.in(0), c.number(1)})});
       }});
 }
 
@@ -175,7 +175,7 @@ Tensor expm1(const Tensor& x) {
   return unary_of_result(
       "expm1", x, [](auto v) { return wide_expm1(v); },
       [](const Tensor& dy, const Tensor& y) { return dy * (y + 1.0); }, {.onnx = [](OnnxCall& c) {
-        return c("Sub", {c("Exp", {c.in[0]}), c.number(1)});
+        return c("Sub", {c("Exp", {c.in(0)}), c.number(1)});
       }});
 }
 
@@ -199,16 +199,16 @@ Tensor softplus(const Tensor& x, double beta) {
         return {softplus_backward(dy, beta == 1 ? saved[0] : saved[0] * beta)};
       },
       {.cheap = true, .onnx = [beta](OnnxCall& c) {
-         if (beta == 1) return c("Softplus", {c.in[0]});
+         if (beta == 1) return c("Softplus", {c.in(0)});
          const OnnxValue by = c.number(beta);
-         return c("Div", {c("Softplus", {c("Mul", {c.in[0], by})}), by});
+         return c("Div", {c("Softplus", {c("Mul", {c.in(0), by})}), by});
        }});
 }
 
 Tensor silu(const Tensor& x) {
   return unary("silu", x, [](auto v) { return Silu(v).value(); }, silu_backward,
                {.cheap = true, .onnx = [](OnnxCall& c) {
-                  return c("Mul", {c.in[0], c("Sigmoid", {c.in[0]})});
+                  return c("Mul", {c.in(0), c("Sigmoid", {c.in(0)})});
                 }});
 }
 
@@ -231,7 +231,7 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
             swiglu_second_derivatives);
       },
       {.cheap = true, .onnx = [](OnnxCall& c) {
-         return c("Mul", {c("Mul", {c.in[0], c("Sigmoid", {c.in[0]})}), c.in[1]});
+         return c("Mul", {c("Mul", {c.in(0), c("Sigmoid", {c.in(0)})}), c.in(1)});
        }});
 }
 

@@ -155,7 +155,7 @@ Tensor gather_rows(const Tensor& x, const Tensor& given) {
            },
        .onnx =
            [given](OnnxCall& c) {
-             return c("Gather", {c.in[0], c.value(given)});
+             return c("Gather", {c.in(0), c.value(given)});
            }});
 }
 
@@ -183,7 +183,7 @@ Tensor gather(const Tensor& x, const Tensor& given, int dim) {
         const bool one = given.rank() < c.tensors[0].rank();
         const OnnxValue axis = c.wholes({dim}), index = c.value(given);
         const OnnxValue y =
-            c("GatherElements", {c.in[0], one ? c("Unsqueeze", {index, axis}) : index},
+            c("GatherElements", {c.in(0), one ? c("Unsqueeze", {index, axis}) : index},
               {{"axis", std::int64_t{dim}}});
         return one ? c("Squeeze", {y, axis}) : y;
       }});

@@ -64,15 +64,15 @@ Tensor erf_form_curvature(const Tensor& x) {
 
 // Nodes that runtimes know as one op.
 OnnxValue tanh_form(OnnxCall& c) {
-  const OnnxValue& x = c.in[0];
+  const OnnxValue x = c.in(0);
   const OnnxValue cubic = c("Mul", {c("Pow", {x, c.number(3)}), c.number(kCubic)});
   const OnnxValue inner = c("Mul", {c("Add", {x, cubic}), c.number(kSqrt2OverPi)});
   const OnnxValue raised = c("Add", {c("Tanh", {inner}), c.number(1)});
   return c("Mul", {c("Mul", {x, c.number(0.5)}), raised});
 }
 OnnxValue erf_form(OnnxCall& c) {
-  const OnnxValue erf = c("Erf", {c("Div", {c.in[0], c.number(std::numbers::sqrt2)})});
-  return c("Mul", {c("Mul", {c.in[0], c("Add", {erf, c.number(1)})}), c.number(0.5)});
+  const OnnxValue erf = c("Erf", {c("Div", {c.in(0), c.number(std::numbers::sqrt2)})});
+  return c("Mul", {c("Mul", {c.in(0), c("Add", {erf, c.number(1)})}), c.number(0.5)});
 }
 
 template <template <class> class Form>

@@ -145,10 +145,10 @@ Tensor layer_norm_reference(Inputs in, const LayerNormOptions& o) {
 }
 
 OnnxValue onnx_layer_norm(OnnxCall& c, const LayerNormOptions& o) {
-  if (o.unbiased || o.eps_outside || c.in[1].empty()) {
+  if (o.unbiased || o.eps_outside || c.in(1).empty()) {
     return c.composed([&](Inputs in) { return layer_norm_reference(in, o); });
   }
-  return c("LayerNormalization", c.in, {{"epsilon", o.eps}});
+  return c("LayerNormalization", c.inputs(), {{"epsilon", o.eps}});
 }
 
 }  // namespace

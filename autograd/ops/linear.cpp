@@ -133,9 +133,9 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
         return grads;
       },
       {.onnx = [](OnnxCall& c) {
-        const OnnxValue w = c("Transpose", {c.in[1]}, {{"perm", OnnxWholes{1, 0}}});
-        const OnnxValue y = c("MatMul", {c.in[0], w});
-        return c.in[2].empty() ? y : c("Add", {y, c.in[2]});
+        const OnnxValue w = c("Transpose", {c.in(1)}, {{"perm", OnnxWholes{1, 0}}});
+        const OnnxValue y = c("MatMul", {c.in(0), w});
+        return c.in(2).empty() ? y : c("Add", {y, c.in(2)});
       }});
 }
 

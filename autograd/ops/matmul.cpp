@@ -72,11 +72,11 @@ void run_matmul(const Tensor& a, const Tensor& b, const MatmulSizes& s, MatmulOp
 
 // Input i, its last two dimensions exchanged if it is transposed.
 OnnxValue factor(OnnxCall& c, std::size_t i, bool transposed) {
-  if (!transposed) return c.in[i];
+  if (!transposed) return c.in(i);
   OnnxWholes order(static_cast<std::size_t>(c.tensors[i].rank()));
   std::iota(order.begin(), order.end(), 0);
   std::swap(order.back(), order[order.size() - 2]);
-  return c("Transpose", {c.in[i]}, {{"perm", order}});
+  return c("Transpose", {c.in(i)}, {{"perm", order}});
 }
 
 Tensor matmul_2d_or_more(const Tensor& a, const Tensor& b, MatmulOptions options) {

@@ -197,7 +197,7 @@ Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& option
   return for_batch("max_pool2d", x, [&](const Tensor& images) {
     const ConvGeometry g = pooling("max_pool2d", images, pool);
     return pooled("max_pool2d", g, images, largest,
-                  [g](OnnxCall& c) { return c("MaxPool", c.in, onnx_dilated_window(g)); });
+                  [g](OnnxCall& c) { return c("MaxPool", c.inputs(), onnx_dilated_window(g)); });
   });
 }
 

@@ -240,7 +240,7 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
         return {broadcast_to(dy, shape)};
       },
       {.onnx = [marked](OnnxCall& c) {
-        return c("ReduceSum", {c.in[0], c.wholes(marked_axes(marked))});
+        return c("ReduceSum", {c.in(0), c.wholes(marked_axes(marked))});
       }});
   return keepdim ? sums : reshape(sums, kept_shape(x.shape(), marked, false));
 }
@@ -259,7 +259,7 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
         return {broadcast_to(shape.numel() == 0 ? dy : dy / n, shape)};
       },
       {.onnx = [marked](OnnxCall& c) {
-        return c("ReduceMean", {c.in[0]}, {{"axes", marked_axes(marked)}});
+        return c("ReduceMean", {c.in(0)}, {{"axes", marked_axes(marked)}});
       }});
   return keepdim ? means : reshape(means, kept_shape(x.shape(), marked, false));
 }
@@ -303,7 +303,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
         return {sum_to(dy, from)};
       },
       {.onnx = [shape](OnnxCall& c) {
-        return c("Expand", {c.in[0], c.sizes(shape)});
+        return c("Expand", {c.in(0), c.sizes(shape)});
       }});
 }
 
@@ -321,7 +321,7 @@ Tensor max(const Tensor& x) {
         return {where(ties.to(DType::u8), dy / sum(ties), Tensor::scalar(0, dy.dtype()))};
       },
       {.onnx = [](OnnxCall& c) {
-        return c("ReduceMax", {c.in[0]}, {{"keepdims", std::int64_t{0}}});
+        return c("ReduceMax", {c.in(0)}, {{"keepdims", std::int64_t{0}}});
       }});
 }
 

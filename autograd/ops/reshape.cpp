@@ -148,7 +148,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& wanted) {
         return {permute(dy, inverse)};
       },
       {.onnx = [order](OnnxCall& c) {
-        return c("Transpose", {c.in[0]}, {{"perm", OnnxWholes(order.begin(), order.end())}});
+        return c("Transpose", {c.in(0)}, {{"perm", OnnxWholes(order.begin(), order.end())}});
       }});
 }
 
@@ -181,7 +181,7 @@ Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end) {
         return {pad(dy, dim, begin, n)};
       },
       {.onnx = [=](OnnxCall& c) {
-        return c("Slice", {c.in[0], c.wholes({begin}), c.wholes({end}), c.wholes({dim})});
+        return c("Slice", {c.in(0), c.wholes({begin}), c.wholes({end}), c.wholes({dim})});
       }});
 }
 
@@ -204,7 +204,7 @@ Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
         OnnxWholes pads(static_cast<std::size_t>(2 * rank));
         pads[static_cast<std::size_t>(dim)] = begin;
         pads[static_cast<std::size_t>(rank + dim)] = size - n - begin;
-        return c("Pad", {c.in[0], c.wholes(pads)});
+        return c("Pad", {c.in(0), c.wholes(pads)});
       }});
 }
 
@@ -238,7 +238,9 @@ Tensor concat(const std::vector<Tensor>& parts, int dim) {
   const auto vjp = [=](Inputs dys, const Saved&, const Needs&) {
     return split(dys[0], sizes, dim);
   };
-  const auto row = [dim](OnnxCall& c) { return c("Concat", c.in, {{"axis", std::int64_t{dim}}}); };
+  const auto row = [dim](OnnxCall& c) {
+    return c("Concat", c.inputs(), {{"axis", std::int64_t{dim}}});
+  };
   return apply_many("concat", parts, forward, vjp, {.onnx = row})[0];
 }
 

@@ -43,7 +43,7 @@ Tensor trunc(const Tensor& x) {
   return constant_between_jumps(
       "trunc", x, [](auto v) { return std::trunc(v); },
       [](OnnxCall& c) {
-        return c("Mul", {c("Sign", {c.in[0]}), c("Floor", {c("Abs", {c.in[0]})})});
+        return c("Mul", {c("Sign", {c.in(0)}), c("Floor", {c("Abs", {c.in(0)})})});
       });
 }
 

@@ -106,7 +106,7 @@ Tensor log_sum_exp(const Tensor& input, int dim, bool keepdim) {
           return {dy * log_sum_exp_slope(saved[0])};
         },
         {.onnx = [](OnnxCall& c) {
-          return c("ReduceLogSumExp", {c.in[0]}, {{"axes", OnnxWholes{-1}}});
+          return c("ReduceLogSumExp", {c.in(0)}, {{"axes", OnnxWholes{-1}}});
         }});
   });
   return keepdim || input.rank() == 0 ? kept : reshape(kept, input.shape().without(dim));

@@ -40,7 +40,7 @@ Tensor Tensor::view(const Shape& wanted) const {
         return {reshape(dy, from)};
       },
       {.onnx = [shape](OnnxCall& c) {
-        return c("Reshape", {c.in[0], c.sizes(shape)});
+        return c("Reshape", {c.in(0), c.sizes(shape)});
       }});
 }
 
@@ -57,7 +57,7 @@ Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
         return {pad(dy, 0, begin, all)};
       },
       {.onnx = [=](OnnxCall& c) {
-        return c("Slice", {c.in[0], c.wholes({begin}), c.wholes({end}), c.wholes({0})});
+        return c("Slice", {c.in(0), c.wholes({begin}), c.wholes({end}), c.wholes({0})});
       }});
 }
 
@@ -76,7 +76,7 @@ Tensor Tensor::to(DType wanted) const {
       [from = dtype()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {dy.dtype() == from ? dy : dy.to(from)};
       },
-      {.onnx = [wanted](OnnxCall& c) { return c.cast(c.in[0], wanted); }});
+      {.onnx = [wanted](OnnxCall& c) { return c.cast(c.in(0), wanted); }});
 }
 
 }  // namespace tapegrad
