@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "tapegrad/autograd/internal/step.h"
-#include "tapegrad/autograd/onnx/internal/onnx_graph.h"
+#include "tapegrad/autograd/onnx/internal/recorded_nodes.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 
 namespace tapegrad {
@@ -49,26 +49,40 @@ class FunctionGraph {
     Tensor constant;
   };
 
-  explicit FunctionGraph(const OnnxNames& names) : names_(names) {
+  FunctionGraph(OnnxGraph& graph, const OnnxNames& names) : names_(names), graph_(graph) {
     for (const auto& [name, t] : names.parameters) names_of_parameters_.emplace(t.id(), name);
   }
 
+  void know(const Tensor& t, const OnnxValue& value) { known_[t.id()] = {value, t.numel()}; }
+
+  struct Result {
+    Tensor y;
+    OnnxValue value;
+  };
+  // Writes the ops of f, whose inputs the graph knows or takes for constants.
+  std::vector<Result> nodes(const Function& f, Inputs inputs) {
+    const Recorded recorded = record(f, inputs);
+    for (const auto& step : recorded.steps) write(*step);
+    std::vector<Result> results;
+    for (const Tensor& y : recorded.results) results.push_back({y, value_of(y, "the result")});
+    return results;
+  }
+
+  // A whole graph, with inputs and outputs.
   void write(const Function& f, const std::vector<Tensor>& inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::string name = named("input", names_.inputs, i, inputs.size());
       know(inputs[i], graph_.input(name, type_of(inputs[i].dtype()), sizes_of(inputs[i])));
     }
-    const Recorded recorded = record(f, inputs);
-    for (const auto& step : recorded.steps) write(*step);
-    for (std::size_t i = 0; i < recorded.results.size(); ++i) {
-      const Tensor& y = recorded.results[i];
-      const std::string name = named("output", names_.outputs, i, recorded.results.size());
-      graph_("Identity", {value_of(y, "the result")}, {}, name);
+    const std::vector<Result> results = nodes(f, inputs);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const auto& [y, value] = results[i];
+      const std::string name = named("output", names_.outputs, i, results.size());
+      graph_("Identity", {value}, {}, name);
       graph_.output(name, type_of(y.dtype()), sizes_of(y));
     }
   }
 
-  const OnnxGraph& graph() const { return graph_; }
   const std::vector<Use>& uses() const { return uses_; }
 
  private:
@@ -97,8 +111,6 @@ class FunctionGraph {
     return claimed(given.empty() ? fmt::format("{}_{}", what, i) : given[i]);
   }
 
-  void know(const Tensor& t, const OnnxValue& value) { known_[t.id()] = {value, t.numel()}; }
-
   static Recorded record(const Function& f, Inputs inputs) {
     Recorded recorded;
     {
@@ -112,7 +124,6 @@ class FunctionGraph {
     std::unordered_set<std::uint64_t> needed;
     for (const Tensor& t : recorded.results) needed.insert(t.id());
     for (auto step = recorded.steps.rbegin(); step != recorded.steps.rend(); ++step) {
-      check(*step != nullptr, "[export_onnx] the function has run its tape backward");
       const auto& outputs = (*step)->outputs;
       const bool is_needed = std::any_of(outputs.begin(), outputs.end(), [&](const auto& output) {
         return needed.count(output.id) != 0;
@@ -147,6 +158,7 @@ class FunctionGraph {
     if (given != names_of_parameters_.end()) return stored(t, claimed(given->second));
     if (t.requires_grad()) return stored(t, claimed(fmt::format("parameter_{}", parameters_++)));
     uses_.push_back({std::string(op), t});
+    if (t.numel() == 1) return graph_.constant(type_of(t.dtype()), t.shape(), bytes_of(t));
     for (const auto& [value, other] : constants_) {
       if (is_same(t, other)) return value;
     }
@@ -160,7 +172,7 @@ class FunctionGraph {
   }
 
   const OnnxNames& names_;
-  OnnxGraph graph_;
+  OnnxGraph& graph_;
   std::set<std::string> taken_;
   std::unordered_map<std::uint64_t, std::string> names_of_parameters_;
   std::unordered_map<std::uint64_t, Known> known_;
@@ -190,9 +202,7 @@ class FunctionGraph::Call final : public OnnxCall {
     return (*this)("Cast", {x}, {{"to", static_cast<std::int64_t>(type_of(to))}});
   }
   OnnxValue composed(const std::function<Tensor(Inputs)>& f) override {
-    const Recorded recorded = record([&](Inputs x) { return std::vector{f(x)}; }, tensors);
-    for (const auto& step : recorded.steps) graph_.write(*step);
-    return graph_.value_of(recorded.results[0], op_);
+    return graph_.nodes([&](Inputs x) { return std::vector{f(x)}; }, tensors)[0].value;
   }
 
  private:
@@ -227,23 +237,45 @@ Tensor with_other_values(const Tensor& t, double factor) {
   return other;
 }
 
+struct Written {
+  OnnxGraph graph;
+  std::vector<FunctionGraph::Use> uses;
+};
+
+Written written(const Function& f, const std::vector<Tensor>& inputs, const OnnxNames& names) {
+  Written result;
+  FunctionGraph graph(result.graph, names);
+  graph.write(f, inputs);
+  result.uses = graph.uses();
+  return result;
+}
+
 // Error if the graphs differ in more than what they are given.
-void check_same(const FunctionGraph& graph, const FunctionGraph& again) {
-  const std::size_t uses = std::min(graph.uses().size(), again.uses().size());
-  for (std::size_t i = 0; i < uses; ++i) {
-    const auto& [op, t] = graph.uses()[i];
-    if (is_same(t, again.uses()[i].constant)) continue;
+void check_same(const Written& first, const Written& again) {
+  for (std::size_t i = 0; i < std::min(first.uses.size(), again.uses.size()); ++i) {
+    const auto& [op, t] = first.uses[i];
+    if (is_same(t, again.uses[i].constant)) continue;
     fail(
         "[export_onnx] {} uses a tensor of shape {} that was another one when the function ran "
         "again, on other inputs: it comes from them by what no tape records (comparisons, "
         "integers, detach()), or from a random draw, and would be a constant in the graph",
         op, t.shape());
   }
-  check(graph.graph().message().bytes() == again.graph().message().bytes(),
+  check(first.graph.message().bytes() == again.graph.message().bytes(),
         "[export_onnx] the function called other ops when it ran again, on other inputs");
 }
 
 }  // namespace
+
+OnnxValue recorded_nodes(OnnxGraph& graph, const OnnxValue& x,
+                         const std::function<Tensor(const Tensor&)>& f) {
+  const TapePause unrecorded;
+  const OnnxNames unnamed;
+  const Tensor example = Tensor::ones({2});
+  FunctionGraph nodes(graph, unnamed);
+  nodes.know(example, x);
+  return nodes.nodes([&](Inputs in) { return std::vector{f(in[0])}; }, {&example, 1})[0].value;
+}
 
 void export_onnx(const std::filesystem::path& file,
                  const std::function<std::vector<Tensor>(Inputs)>& f,
@@ -254,20 +286,19 @@ void export_onnx(const std::filesystem::path& file,
     check(t.defined(), "[export_onnx] an input is undefined");
     own.push_back(t.detach());
   }
-  FunctionGraph graph(names);
-  graph.write(f, own);
+  const Written first = written(f, own, names);
   for (const double factor : {0.75, -0.75}) {
     std::vector<Tensor> others;
     for (const Tensor& t : own) others.push_back(with_other_values(t, factor));
-    FunctionGraph again(names);
+    Written again;
     try {
-      again.write(f, others);
+      again = written(f, others, names);
     } catch (const std::exception&) {
       continue;  // f does not take such values
     }
-    check_same(graph, again);
+    check_same(first, again);
   }
-  write_onnx(file, graph.graph());
+  write_onnx(file, first.graph);
 }
 
 void export_onnx(const std::filesystem::path& file, const std::function<Tensor(Inputs)>& f,

@@ -57,6 +57,8 @@ class OnnxGraph {
   OnnxValue byte(std::uint8_t value);
   OnnxValue whole(std::int64_t value);
   OnnxValue wholes(const std::vector<std::int64_t>& values);
+  // Any small tensor. Equal ones are one.
+  OnnxValue constant(OnnxType type, const Shape& shape, std::string_view bytes);
   // Weights of one name are one, the first.
   OnnxValue weight(OnnxWeight weight);
 
@@ -71,7 +73,6 @@ class OnnxGraph {
   std::vector<OnnxValue> node(std::string_view op, const std::vector<OnnxValue>& inputs,
                               std::vector<OnnxValue> outputs,
                               const std::vector<OnnxAttribute>& attributes);
-  OnnxValue constant(OnnxType type, const Shape& shape, std::string_view bytes);
 
   WireMessage message_;
   std::string part_;
