@@ -64,7 +64,7 @@ void spread_plane(const Averages& a, const T* dy, T* line, T* dx) {
   }
 }
 
-Tensor spread(const Shared& a, const Tensor& y);
+Tensor spread(const Shared& a, const Tensor& y, OnnxRow row = {});
 
 Tensor average(const Shared& a, const Tensor& x, OnnxRow row = {}) {
   return apply(
@@ -91,7 +91,21 @@ Tensor average(const Shared& a, const Tensor& x, OnnxRow row = {}) {
       {.onnx = std::move(row)});
 }
 
-Tensor spread(const Shared& a, const Tensor& y) {
+// Where the windows are copies of an element each: which one, for each place of a dimension.
+OnnxValue onnx_sources(OnnxCall& c, const Windows1d& windows) {
+  std::vector<std::int64_t> sources;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    sources.resize(static_cast<std::size_t>(windows[i].end), static_cast<std::int64_t>(i));
+  }
+  return c.wholes(sources);
+}
+OnnxValue onnx_copies(OnnxCall& c, const Averages& a) {
+  const OnnxValue tall =
+      c("Gather", {c.in(0), onnx_sources(c, a.rows)}, {{"axis", std::int64_t{2}}});
+  return c("Gather", {tall, onnx_sources(c, a.columns)}, {{"axis", std::int64_t{3}}});
+}
+
+Tensor spread(const Shared& a, const Tensor& y, OnnxRow row) {
   return apply(
       a->back_name, {y},
       [a](Inputs in, Saved&) {
@@ -110,7 +124,8 @@ Tensor spread(const Shared& a, const Tensor& y) {
         });
         return x;
       },
-      [a](const Tensor& dx, const Saved&, const Needs&) -> Grads { return {average(a, dx)}; });
+      [a](const Tensor& dx, const Saved&, const Needs&) -> Grads { return {average(a, dx)}; },
+      {.onnx = std::move(row)});
 }
 
 OnnxRow average_pool(const ConvGeometry& g, bool counts_padding) {
@@ -197,10 +212,10 @@ Tensor resized(std::string_view op, const Tensor& images, Size2d out, Upsample m
   if (mode == Upsample::bilinear) {
     return interpolate(interpolate(images, 2, out.h, down), 3, out.w, right);
   }
-  return spread(std::make_shared<Averages>(Averages{out, copies(images.dim(2), out.h, down),
-                                                    copies(images.dim(3), out.w, right),
-                                                    "upsample_backward", "upsample"}),
-                images);
+  const Shared all = std::make_shared<Averages>(Averages{out, copies(images.dim(2), out.h, down),
+                                                         copies(images.dim(3), out.w, right),
+                                                         "upsample_backward", "upsample"});
+  return spread(all, images, [all](OnnxCall& c) { return onnx_copies(c, *all); });
 }
 
 }  // namespace

@@ -209,7 +209,14 @@ Tensor adaptive_max_pool2d(const Tensor& x, Size2d out) {
                          .out = images.dim(1),
                          .size = {images.dim(2), images.dim(3)},
                          .out_size = out};
-    return pooled("adaptive_max_pool2d", g, images, largest_of_even);
+    OnnxRow row;
+    if (g.size.h % out.h == 0 && g.size.w % out.w == 0) {
+      const Size2d window{g.size.h / out.h, g.size.w / out.w};
+      row = [pool = ConvGeometry{.taps = window, .stride = window}](OnnxCall& c) {
+        return c("MaxPool", c.inputs(), onnx_window(pool));
+      };
+    }
+    return pooled("adaptive_max_pool2d", g, images, largest_of_even, std::move(row));
   });
 }
 

@@ -186,7 +186,14 @@ class OnnxFile {
       check(x.count(0, shape.size()) == std::ssize(x.data), "[Reshape] {} elements", x.data.size());
       return x;
     }
-    if (op == "Gather" && at["axis"].i() == 0) {
+    if (op == "Gather" && at["axis"].i() != 0) {  // by a row of places
+      const std::size_t axis = x.place(at["axis"].i());
+      check(in.at(1).shape.size() == 1, "[Gather] places of {} dimensions", in[1].shape.size());
+      std::vector<OnnxArray> parts;
+      for (const std::int64_t i : in[1].wholes()) parts.push_back(onnx_part(x, axis, i, i + 1));
+      return onnx_concat(parts, at["axis"].i());
+    }
+    if (op == "Gather") {
       OnnxArray rows{in.at(1).shape, {}};
       rows.shape.insert(rows.shape.end(), x.shape.begin() + 1, x.shape.end());
       for (const std::int64_t row : in[1].wholes()) {

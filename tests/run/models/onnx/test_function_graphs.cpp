@@ -144,7 +144,8 @@ TEST_CASE("a network of convolutions as a graph of ONNX", "[onnx]") {
     x = conv2d(x, by_channel, {}, {.padding = 2, .dilation = 2, .groups = 6});
     x = max_pool2d(x, 2, {.stride = 1});
     x = avg_pool2d(x, 3, {.stride = 1, .padding = 1, .count_include_pad = false});
-    return linear(flatten(adaptive_avg_pool2d(x, 2), 1), head);
+    x = adaptive_avg_pool2d(x, 2) + adaptive_max_pool2d(upsample(x, {8, 8}), 2);
+    return linear(flatten(x, 1), head);
   };
   check_graph(f, {Tensor::randn({2, 2, 10, 10}, rng)}, {Tensor::randn({2, 2, 10, 10}, rng)});
 
