@@ -76,7 +76,7 @@ std::vector<Tensor> returned_tensors(py::handle value) {
 }
 
 py::object apply_own(const std::string& name, const std::vector<const Tensor*>& inputs,
-                     const Callable& forward, const Callable& vjp) {
+                     const Callable& forward, const Callable& vjp, const std::string& onnx) {
   std::vector<Tensor> tensors;
   for (const Tensor* input : inputs) tensors.push_back(or_undefined(input));
   const auto several = std::make_shared<bool>(false);
@@ -92,7 +92,8 @@ py::object apply_own(const std::string& name, const std::vector<const Tensor*>& 
       [vjp](Inputs dys, const Saved& saved, const Needs& needs) {
         const py::gil_scoped_acquire locked;
         return returned_tensors(call_with({nullptr, &saved, &needs}, vjp, dys));
-      });
+      },
+      {.onnx = onnx.empty() ? OnnxRow() : OnnxRow(lasting(onnx).data())});
   return *several ? or_none(outputs) : or_none(outputs.at(0));
 }
 
@@ -150,7 +151,11 @@ std::vector<std::string> check_own(const Callable& f, const std::vector<Tensor>&
 void export_function(const std::filesystem::path& file, const Callable& f, const py::args& inputs,
                      const std::vector<std::string>& input_names,
                      const std::vector<std::string>& output_names, Parameters parameters) {
-  const auto example = inputs.cast<std::vector<Tensor>>();
+  std::vector<Tensor> example;
+  for (const py::handle x : inputs) {
+    if (!py::isinstance<Tensor>(x)) throw py::type_error("[export_onnx] inputs must be tensors");
+    example.push_back(x.cast<Tensor>());
+  }
   if (parameters.empty() && py::hasattr(f.handle(), "parameters")) {
     read_parameters(f.handle(), parameters);
   }
@@ -173,11 +178,13 @@ void bind_own_ops(py::module_& m) {
       .def("__getitem__", &OpenSaved::at)
       .def("__len__", [](const OpenSaved& saved) { return saved.get().size(); });
   m.def("apply", &apply_own, py::arg("name"), py::arg("inputs"), py::arg("forward"), py::arg("vjp"),
+        py::arg("onnx") = "",
         "An op of one's own. forward(saved, *inputs) returns a tensor or a list of them, and keeps "
         "with saved.keep(x) what vjp needs; nothing is recorded meanwhile. vjp(saved, *dys) gets "
         "the gradients of the outputs (None for one without influence) and returns those of the "
         "inputs, None where there is none. A vjp that is written with ops has derivatives in turn. "
-        "Inputs may be None.");
+        "Inputs may be None. onnx is the name of an op of ONNX that computes the same, for "
+        "export_onnx.");
   m.def("check_gradients", &check_own, py::arg("f"), py::arg("inputs"), py::arg("order") = 1,
         py::arg("seed") = 0, py::arg("tolerance") = 1e-6,
         "Compares the gradients of f(*inputs) with central differences, of each op that it runs "

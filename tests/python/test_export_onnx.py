@@ -73,6 +73,15 @@ class ExportOnnx(unittest.TestCase):
         ids = tg.tensor(np.array([[0, 6, 3], [3, 1, 2]], dtype=np.int32))
         self.check(lambda ids: [tg.embedding(table, ids), tg.embedding(table, ids).sum()], ids)
 
+    def test_an_op_of_ones_own_by_its_name_in_onnx(self):
+        def softsign(x, onnx):
+            return tg.apply("softsign", [x], lambda saved, x: x / (1 + x.abs()), lambda saved, dy: dy, onnx=onnx)
+
+        x = tg.randn((3, 2), tg.Rng(6))
+        with self.assertRaisesRegex(tg.Error, r"\[softsign\].*no row"):
+            tg.export_onnx(self.file, lambda x: softsign(x, ""), x)
+        self.check(lambda x: softsign(x, "Softsign"), x)
+
     def test_errors_name_the_op(self):
         x = tg.randn((4, 3), tg.Rng(5))
         with self.assertRaisesRegex(tg.Error, r"\[dropout\].*no row"):
@@ -81,6 +90,8 @@ class ExportOnnx(unittest.TestCase):
             tg.export_onnx(self.file, lambda x: tg.where(x > 0, x, x * 0.1), x)
         with self.assertRaisesRegex(ZeroDivisionError, "division"):
             tg.export_onnx(self.file, lambda x: x * (1 / 0), x)
+        with self.assertRaisesRegex(TypeError, "must be tensors"):
+            tg.export_onnx(self.file, lambda x: x, 1.5)
         self.assertFalse(self.file.exists())
 
 
