@@ -74,6 +74,7 @@ class Recording {
     step_->add = std::move(options.add);
     if (checkable_) {
       step_->input_tensors.assign(inputs_.begin(), inputs_.end());
+      step_->output_tensors.assign(outputs.begin(), outputs.end());
       step_->onnx = std::move(options.onnx);
     }
     if (checkable_ || options.cheap) step_->forward = std::move(forward);

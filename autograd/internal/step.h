@@ -35,10 +35,10 @@ struct Step {
   VjpMany vjp;
   AddVjp add;  // or none
   // To run the op again: the forward of cheap steps and on checkable tapes, the inputs on checkable
-  // tapes.
+  // tapes. These have the outputs and the row, too, to write the op down.
   ForwardMany forward;
-  std::vector<Tensor> input_tensors;
-  OnnxRow onnx;  // on checkable tapes
+  std::vector<Tensor> input_tensors, output_tensors;
+  OnnxRow onnx;
 
  private:
   static void describe(const Tensor& t, Slot& slot) {

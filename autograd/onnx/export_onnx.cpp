@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
+#include <memory>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "tapegrad/autograd/internal/step.h"
 #include "tapegrad/autograd/onnx/internal/recorded_nodes.h"
@@ -50,10 +51,13 @@ class FunctionGraph {
   };
 
   FunctionGraph(OnnxGraph& graph, const OnnxNames& names) : names_(names), graph_(graph) {
-    for (const auto& [name, t] : names.parameters) names_of_parameters_.emplace(t.id(), name);
+    for (const auto& [name, t] : names.parameters) names_of_parameters_.emplace(data_of(t), name);
   }
 
-  void know(const Tensor& t, const OnnxValue& value) { known_[t.id()] = {value, t.numel()}; }
+  void know(const Tensor& t, const OnnxValue& value) {
+    known_[t.id()] = value;
+    known_data_.emplace(data_of(t), std::pair(t, value));
+  }
 
   struct Result {
     Tensor y;
@@ -91,10 +95,9 @@ class FunctionGraph {
     std::vector<std::shared_ptr<Step>> steps;  // that the results need, oldest first
     std::vector<Tensor> results;
   };
-  struct Known {
-    OnnxValue value;
-    std::int64_t numel;
-  };
+  // Where the elements are, and how many: views and detach() share them with their tensor.
+  using Data = std::pair<const char*, std::int64_t>;
+  static Data data_of(const Tensor& t) { return {bytes_of(t).data(), t.numel()}; }
 
   static std::vector<OnnxSize> sizes_of(const Tensor& t) {
     return {t.shape().begin(), t.shape().end()};
@@ -121,18 +124,20 @@ class FunctionGraph {
       recorded.results = f(inputs);
       recorded.steps = tape.record().steps;
     }
-    std::unordered_set<std::uint64_t> needed;
-    for (const Tensor& t : recorded.results) needed.insert(t.id());
+    std::set<Data> needed;
+    for (const Tensor& t : recorded.results) needed.insert(data_of(t));
+    const auto is_needed = [&](const Tensor& t) {
+      return t.defined() && needed.count(data_of(t)) != 0;
+    };
     for (auto step = recorded.steps.rbegin(); step != recorded.steps.rend(); ++step) {
-      const auto& outputs = (*step)->outputs;
-      const bool is_needed = std::any_of(outputs.begin(), outputs.end(), [&](const auto& output) {
-        return needed.count(output.id) != 0;
-      });
-      if (!is_needed) {
+      const std::vector<Tensor>& outputs = (*step)->output_tensors;
+      if (std::none_of(outputs.begin(), outputs.end(), is_needed)) {
         step->reset();
         continue;
       }
-      for (const Step::Slot& input : (*step)->inputs) needed.insert(input.id);
+      for (const Tensor& t : (*step)->input_tensors) {
+        if (t.defined()) needed.insert(data_of(t));
+      }
     }
     std::erase(recorded.steps, nullptr);
     return recorded;
@@ -141,20 +146,21 @@ class FunctionGraph {
   void write(const Step& step);
 
   OnnxValue value_of(const Tensor& t, std::string_view op) {
-    if (const auto known = known_.find(t.id()); known != known_.end()) return known->second.value;
-    // Views of tensors without a gradient are not recorded.
-    const auto base = known_.find(t.base_id());
-    if (base != known_.end() && base->second.numel == t.numel()) {
-      const OnnxWholes sizes(t.shape().begin(), t.shape().end());
-      return graph_("Reshape", {base->second.value, graph_.wholes(sizes)});
+    if (const auto known = known_.find(t.id()); known != known_.end()) return known->second;
+    const auto shared = known_data_.find(data_of(t));
+    if (shared == known_data_.end()) {
+      const OnnxValue value = constant(t, op);
+      know(t, value);
+      return value;
     }
-    const OnnxValue value = constant(t, op);
-    know(t, value);
-    return value;
+    const auto& [other, value] = shared->second;
+    if (other.shape() == t.shape()) return value;
+    const OnnxWholes sizes(t.shape().begin(), t.shape().end());
+    return graph_("Reshape", {value, graph_.wholes(sizes)});
   }
 
   OnnxValue constant(const Tensor& t, std::string_view op) {
-    const auto given = names_of_parameters_.find(t.id());
+    const auto given = names_of_parameters_.find(data_of(t));
     if (given != names_of_parameters_.end()) return stored(t, claimed(given->second));
     if (t.requires_grad()) return stored(t, claimed(fmt::format("parameter_{}", parameters_++)));
     uses_.push_back({std::string(op), t});
@@ -174,8 +180,9 @@ class FunctionGraph {
   const OnnxNames& names_;
   OnnxGraph& graph_;
   std::set<std::string> taken_;
-  std::unordered_map<std::uint64_t, std::string> names_of_parameters_;
-  std::unordered_map<std::uint64_t, Known> known_;
+  std::map<Data, std::string> names_of_parameters_;
+  std::unordered_map<std::uint64_t, OnnxValue> known_;
+  std::map<Data, std::pair<Tensor, OnnxValue>> known_data_;  // it keeps them, and their places
   std::vector<std::pair<OnnxValue, Tensor>> constants_;
   int parameters_ = 0;  // without a given name
   std::vector<Use> uses_;
@@ -219,7 +226,7 @@ void FunctionGraph::write(const Step& step) {
   check(y.shape.numel() > 0, "[{}] a result of shape {} has no elements to write to ONNX",
         step.name, y.shape);
   Call call(*this, step);
-  known_[y.id] = {row.write ? row.write(call) : call(row.op, call.inputs(), {}), y.shape.numel()};
+  know(step.output_tensors[0], row.write ? row.write(call) : call(row.op, call.inputs(), {}));
 }
 
 // The elements in reverse order; floats times `factor`, a little further from 0.
@@ -258,7 +265,7 @@ void check_same(const Written& first, const Written& again) {
     fail(
         "[export_onnx] {} uses a tensor of shape {} that was another one when the function ran "
         "again, on other inputs: it comes from them by what no tape records (comparisons, "
-        "integers, detach()), or from a random draw, and would be a constant in the graph",
+        "integers), or from a random draw, and would be a constant in the graph",
         op, t.shape());
   }
   check(first.graph.message().bytes() == again.graph.message().bytes(),

@@ -29,11 +29,11 @@ struct OnnxNames {
 // beside it, FILE_data. Shapes in the graph are those of the example inputs, the batch's size
 // included. Dtypes are the example's, too; most runtimes compute f32 alone.
 //
-// A tape records ops on floats. Comparisons, integers, detach() and random draws leave constants,
-// which would be wrong for other inputs. So f runs twice more, on other values (the example's
-// elements in reverse order, floats changed in size and once in sign), and must use the same
-// constants. That finds what differs for these values: an example of several elements, unlike each
-// other, finds most. A run that throws is not compared.
+// A tape records ops on floats. Comparisons, integers and random draws leave constants, which would
+// be wrong for other inputs. So f runs twice more, on other values (the example's elements in
+// reverse order, floats changed in size and once in sign), and must use the same constants. That
+// finds what differs for these values: an example of several elements, unlike each other, finds
+// most. A run that throws is not compared.
 //
 // Errors, before the file is touched: an op without a row, by its name; an op that uses another
 // constant in another run, by its name; a result without elements; a name that is there twice.
