@@ -74,8 +74,8 @@ class Recording {
     step_->add = std::move(options.add);
     if (checkable_) {
       step_->input_tensors.assign(inputs_.begin(), inputs_.end());
-      step_->output_tensors.assign(outputs.begin(), outputs.end());
-      step_->onnx = std::move(options.onnx);
+      step_->onnx = std::make_unique<Step::ForOnnx>(
+          Step::ForOnnx{std::move(options.onnx), {outputs.begin(), outputs.end()}});
     }
     if (checkable_ || options.cheap) step_->forward = std::move(forward);
     const auto recomputation = options.cheap ? recomputation_for(outputs[0]) : nullptr;

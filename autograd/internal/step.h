@@ -35,10 +35,15 @@ struct Step {
   VjpMany vjp;
   AddVjp add;  // or none
   // To run the op again: the forward of cheap steps and on checkable tapes, the inputs on checkable
-  // tapes. These have the outputs and the row, too, to write the op down.
+  // tapes.
   ForwardMany forward;
-  std::vector<Tensor> input_tensors, output_tensors;
-  OnnxRow onnx;
+  std::vector<Tensor> input_tensors;
+  // To write the op to a graph of ONNX; on checkable tapes, else null.
+  struct ForOnnx {
+    OnnxRow row;
+    std::vector<Tensor> outputs;
+  };
+  std::unique_ptr<ForOnnx> onnx;
 
  private:
   static void describe(const Tensor& t, Slot& slot) {

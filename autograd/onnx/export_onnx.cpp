@@ -130,7 +130,7 @@ class FunctionGraph {
       return t.defined() && needed.count(data_of(t)) != 0;
     };
     for (auto step = recorded.steps.rbegin(); step != recorded.steps.rend(); ++step) {
-      const std::vector<Tensor>& outputs = (*step)->output_tensors;
+      const std::vector<Tensor>& outputs = (*step)->onnx->outputs;
       if (std::none_of(outputs.begin(), outputs.end(), is_needed)) {
         step->reset();
         continue;
@@ -218,7 +218,7 @@ class FunctionGraph::Call final : public OnnxCall {
 };
 
 void FunctionGraph::write(const Step& step) {
-  const OnnxRow& row = step.onnx;
+  const OnnxRow& row = step.onnx->row;
   check(row.exists() && step.outputs.size() == 1,
         "[{}] this op cannot be written to ONNX: it has no row for that (OpOptions::onnx)",
         step.name);
@@ -226,7 +226,7 @@ void FunctionGraph::write(const Step& step) {
   check(y.shape.numel() > 0, "[{}] a result of shape {} has no elements to write to ONNX",
         step.name, y.shape);
   Call call(*this, step);
-  know(step.output_tensors[0], row.write ? row.write(call) : call(row.op, call.inputs(), {}));
+  know(step.onnx->outputs[0], row.write ? row.write(call) : call(row.op, call.inputs(), {}));
 }
 
 // The elements in reverse order; floats times `factor`, a little further from 0.

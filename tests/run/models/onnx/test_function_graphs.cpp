@@ -91,7 +91,7 @@ std::set<std::string> ops_in_case(const OpCase& op_case, bool have_row) {
   op_case.run(inputs);
   std::set<std::string> ops;
   for (const auto& step : tape.record().steps) {
-    if (step->onnx.exists() == have_row) ops.emplace(step->name);
+    if (step->onnx->row.exists() == have_row) ops.emplace(step->name);
   }
   return ops;
 }
