@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/onnx/internal/onnx_graph.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad::run {
 
