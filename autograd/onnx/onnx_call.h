@@ -15,11 +15,19 @@ namespace tapegrad {
 // without.
 using OnnxValue = std::string;
 
-struct OnnxAttribute {
-  std::string_view name;
-  std::variant<std::int64_t, double, std::vector<std::int64_t>> value;
-};
 using OnnxWholes = std::vector<std::int64_t>;
+// Its functions and those of OnnxCall are not inline: the files of ops, which have many rows,
+// compile faster.
+struct OnnxAttribute {
+  OnnxAttribute(std::string_view given_name, std::int64_t whole);
+  OnnxAttribute(std::string_view given_name, double real);
+  OnnxAttribute(std::string_view given_name, OnnxWholes wholes);
+  OnnxAttribute(const OnnxAttribute&);
+  ~OnnxAttribute();
+
+  std::string_view name;
+  std::variant<std::int64_t, double, OnnxWholes> value;
+};
 
 // One recorded op on its way into a graph: what a row (OnnxRow of apply.h) that is a function reads
 // and writes with. It returns the value of the op's output. Here y = x·σ(x):
@@ -30,12 +38,8 @@ class OnnxCall {
   // The tensors of the example that the op was called with; undefined ones are inputs left out.
   std::vector<Tensor> tensors;
   // What they are in the graph.
-  OnnxValue in(std::size_t i) { return tensors.at(i).defined() ? value(tensors[i]) : OnnxValue(); }
-  std::vector<OnnxValue> inputs() {
-    std::vector<OnnxValue> all;
-    for (std::size_t i = 0; i < tensors.size(); ++i) all.push_back(in(i));
-    return all;
-  }
+  OnnxValue in(std::size_t i);
+  std::vector<OnnxValue> inputs();
 
   // A node of an op of ONNX (opset 17). Empty inputs at the end are left out.
   virtual OnnxValue operator()(std::string_view op, const std::vector<OnnxValue>& inputs,
@@ -47,7 +51,7 @@ class OnnxCall {
   virtual OnnxValue number(double value) = 0;
   // Constants of one dimension: whole numbers, and the sizes of a shape.
   virtual OnnxValue wholes(const OnnxWholes& values) = 0;
-  OnnxValue sizes(const Shape& shape) { return wholes({shape.begin(), shape.end()}); }
+  OnnxValue sizes(const Shape& shape);
   virtual OnnxValue cast(const OnnxValue& x, DType to) = 0;
   // The same function of the op's inputs, made of ops that have rows.
   virtual OnnxValue composed(const std::function<Tensor(Inputs)>& f) = 0;
