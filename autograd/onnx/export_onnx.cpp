@@ -114,12 +114,16 @@ class FunctionGraph {
     return claimed(given.empty() ? fmt::format("{}_{}", what, i) : given[i]);
   }
 
-  static Recorded record(const Function& f, Inputs inputs) {
+  Recorded record(const Function& f, Inputs inputs) const {
     Recorded recorded;
     {
       Tape tape({.checkable = true});  // whose steps keep their inputs and rows
       for (const Tensor& t : inputs) {
         if (t.defined() && is_float(t.dtype())) tape.watch(t);
+      }
+      // Ids are not tracked: what they choose from is, even if it is not trained.
+      for (const auto& [name, t] : names_.parameters) {
+        if (is_float(t.dtype())) tape.watch(t);
       }
       recorded.results = f(inputs);
       recorded.steps = tape.record().steps;

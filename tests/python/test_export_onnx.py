@@ -71,7 +71,7 @@ class ExportOnnx(unittest.TestCase):
     def test_several_results_and_ids(self):
         table = tg.randn((7, 3), tg.Rng(4))
         ids = tg.tensor(np.array([[0, 6, 3], [3, 1, 2]], dtype=np.int32))
-        self.check(lambda ids: [tg.embedding(table, ids), tg.embedding(table, ids).sum()], ids)
+        self.check(lambda ids: [tg.embedding(table, ids), tg.embedding(table, ids).sum()], ids, parameters={"table": table})
 
     def test_an_op_of_ones_own_by_its_name_in_onnx(self):
         def softsign(x, onnx):
