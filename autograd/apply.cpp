@@ -175,6 +175,13 @@ std::vector<std::string> ops_that_ran() {
   return {names().names.begin(), names().names.end()};
 }
 
+bool is_checkable() {
+  bool some = false;
+  live_tapes().for_each_recording(
+      [&](const TapeRecord& tape) { some = some || tape.options.checkable; });
+  return some;
+}
+
 std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, ForwardMany forward,
                                VjpMany vjp, OpOptions options) {
   note_op(name);

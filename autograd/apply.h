@@ -94,14 +94,20 @@ struct Vjp {
 using AddVjp = std::function<void(const Tensor& dy, const Saved&, Tensor& sum)>;
 
 class OnnxCall;
+// True if a tape that records on this thread keeps what ops can be run again or be written by
+// (TapeOptions::checkable).
+bool is_checkable();
 // How ONNX (opset 17) says an op of one output, for export_onnx (onnx/export_onnx.h): the name of
 // its op that computes the same of the same inputs, or a function that writes nodes
-// (onnx/onnx_call.h).
+// (onnx/onnx_call.h). A function is kept only where a tape wants it: make the row in the call of
+// apply. So training allocates nothing for it.
 struct OnnxRow {
   OnnxRow() = default;
   OnnxRow(const char* name) : op(name) {}
   template <class F>
-  requires std::is_invocable_r_v<std::string, F&, OnnxCall&> OnnxRow(F f) : write(std::move(f)) {}
+  requires std::is_invocable_r_v<std::string, F&, OnnxCall&> OnnxRow(F f) {
+    if (is_checkable()) write = std::move(f);
+  }
   bool exists() const { return op != nullptr || write; }
 
   const char* op = nullptr;

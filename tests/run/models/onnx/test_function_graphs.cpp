@@ -10,6 +10,7 @@
 #include "tapegrad/autograd/check/op_table.h"
 #include "tapegrad/autograd/internal/step.h"
 #include "tapegrad/autograd/onnx/export_onnx.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/nn/layers.h"
@@ -197,8 +198,18 @@ TEST_CASE("ids and masks are inputs of a graph", "[onnx]") {
     check_graph(f, {Tensor::from(ids, {2, 3}).to(dtype), mask},
                 {Tensor::from(others, {2, 3}).to(dtype), other_mask});
   }
+  const Tensor frozen = Tensor::randn({7, 3}, rng);
+  const auto looks_up = [&](Inputs in) { return embedding(frozen, in[0]); };
+  const std::vector<Tensor> example = {Tensor::from(ids, {2, 3})},
+                            other = {Tensor::from(others, {2, 3})};
+  CHECK_THAT(export_error(looks_up, example), ContainsSubstring("the result uses a tensor"));
+  const std::vector<std::pair<std::string, Tensor>> named = {{"table", frozen}};
+  const OnnxFile file = exported_function(looks_up, example, {.parameters = named});
+  CHECK(file.weight("table").data == function_input(frozen).data);
+  CHECK(largest_difference(file, looks_up, other) < 1e-5);
+
   const auto padded = [&](Inputs in) { return embedding(table, in[0], 3); };
-  check_graph(padded, {Tensor::from(ids, {2, 3})}, {Tensor::from(others, {2, 3})});
+  check_graph(padded, example, other);
 }
 
 TEST_CASE("what shares the elements of a tensor of a graph is the same there", "[onnx]") {
@@ -254,6 +265,18 @@ TEST_CASE("what a graph of ONNX cannot say is an error that names the op", "[onn
              ContainsSubstring("two tensors have the name 'x'"));
   CHECK_THAT(export_error(same, x, {.inputs = {"x", "y"}}),
              ContainsSubstring("2 names for 1 inputs"));
+}
+
+TEST_CASE("functions of rows are kept only where a tape writes graphs", "[onnx]") {
+  const auto exists = [] { return OnnxRow([](OnnxCall& c) { return c.in(0); }).exists(); };
+  CHECK_FALSE(exists());
+  const Tape ordinary;
+  CHECK_FALSE(exists());
+  const Tape checkable({.checkable = true});
+  CHECK(exists());
+  const TapePause pause;
+  CHECK_FALSE(exists());
+  CHECK(OnnxRow("Exp").exists());
 }
 
 // Where data choose elements, as in sort, the other values of a small case may choose the same
