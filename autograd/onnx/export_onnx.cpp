@@ -104,6 +104,7 @@ class FunctionGraph {
   }
 
   std::string claimed(std::string name) {
+    check(!name.empty(), "[export_onnx] a name is empty");
     check(taken_.insert(name).second, "[export_onnx] two tensors have the name '{}'", name);
     return name;
   }
@@ -129,7 +130,10 @@ class FunctionGraph {
       recorded.steps = tape.record().steps;
     }
     std::set<Data> needed;
-    for (const Tensor& t : recorded.results) needed.insert(data_of(t));
+    for (const Tensor& t : recorded.results) {
+      check(t.defined(), "[export_onnx] a result is undefined");
+      needed.insert(data_of(t));
+    }
     const auto is_needed = [&](const Tensor& t) {
       return t.defined() && needed.count(data_of(t)) != 0;
     };

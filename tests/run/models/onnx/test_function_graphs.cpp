@@ -265,6 +265,9 @@ TEST_CASE("what a graph of ONNX cannot say is an error that names the op", "[onn
              ContainsSubstring("two tensors have the name 'x'"));
   CHECK_THAT(export_error(same, x, {.inputs = {"x", "y"}}),
              ContainsSubstring("2 names for 1 inputs"));
+  CHECK_THAT(export_error(same, x, {.outputs = {""}}), ContainsSubstring("a name is empty"));
+  const auto nothing = [](Inputs) { return Tensor(); };
+  CHECK_THAT(export_error(nothing, x), ContainsSubstring("a result is undefined"));
 }
 
 TEST_CASE("functions of rows are kept only where a tape writes graphs", "[onnx]") {
