@@ -200,6 +200,7 @@ class FunctionGraph::Call final : public OnnxCall {
  public:
   Call(FunctionGraph& graph, const Step& step) : graph_(graph), op_(step.name) {
     tensors = step.input_tensors;
+    y_shape = step.outputs[0].shape;
   }
 
   OnnxValue operator()(std::string_view op, const std::vector<OnnxValue>& inputs,

@@ -37,6 +37,8 @@ class OnnxCall {
  public:
   // The tensors of the example that the op was called with; undefined ones are inputs left out.
   std::vector<Tensor> tensors;
+  // The shape of the op's output. Rows that read it here need not keep it.
+  Shape y_shape;
   // What they are in the graph.
   OnnxValue in(std::size_t i);
   std::vector<OnnxValue> inputs();

@@ -159,10 +159,11 @@ Tensor sum_integers(const Tensor& x, const std::vector<bool>& marked) {
   return y.id() == x.id() ? x.to(DType::i64) : y;
 }
 
-OnnxWholes marked_axes(const std::vector<bool>& marked) {
+// The axes that a reduction to a shape has made 1. Those that were 1 before may be reduced as well.
+OnnxWholes reduced_axes(const Shape& shape) {
   OnnxWholes axes;
-  for (std::size_t i = 0; i < marked.size(); ++i) {
-    if (marked[i]) axes.push_back(static_cast<std::int64_t>(i));
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == 1) axes.push_back(i);
   }
   return axes;
 }
@@ -239,8 +240,8 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
       [shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {broadcast_to(dy, shape)};
       },
-      {.onnx = [marked](OnnxCall& c) {
-        return c("ReduceSum", {c.in(0), c.wholes(marked_axes(marked))});
+      {.onnx = [](OnnxCall& c) {
+        return c("ReduceSum", {c.in(0), c.wholes(reduced_axes(c.y_shape))});
       }});
   return keepdim ? sums : reshape(sums, kept_shape(x.shape(), marked, false));
 }
@@ -258,8 +259,8 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
         // The gradient of nothing has no elements, and is not divided by 0.
         return {broadcast_to(shape.numel() == 0 ? dy : dy / n, shape)};
       },
-      {.onnx = [marked](OnnxCall& c) {
-        return c("ReduceMean", {c.in(0)}, {{"axes", marked_axes(marked)}});
+      {.onnx = [](OnnxCall& c) {
+        return c("ReduceMean", {c.in(0)}, {{"axes", reduced_axes(c.y_shape)}});
       }});
   return keepdim ? means : reshape(means, kept_shape(x.shape(), marked, false));
 }
@@ -302,8 +303,8 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
       [from = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {sum_to(dy, from)};
       },
-      {.onnx = [shape](OnnxCall& c) {
-        return c("Expand", {c.in(0), c.sizes(shape)});
+      {.onnx = [](OnnxCall& c) {
+        return c("Expand", {c.in(0), c.sizes(c.y_shape)});
       }});
 }
 

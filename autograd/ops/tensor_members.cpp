@@ -39,8 +39,8 @@ Tensor Tensor::view(const Shape& wanted) const {
       [from = this->shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {reshape(dy, from)};
       },
-      {.onnx = [shape](OnnxCall& c) {
-        return c("Reshape", {c.in(0), c.sizes(shape)});
+      {.onnx = [](OnnxCall& c) {
+        return c("Reshape", {c.in(0), c.sizes(c.y_shape)});
       }});
 }
 
