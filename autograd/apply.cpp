@@ -72,7 +72,11 @@ class Recording {
     if (step_ == nullptr) return;
     step_->vjp = std::move(vjp);
     step_->add = std::move(options.add);
-    if (checkable_) step_->input_tensors.assign(inputs_.begin(), inputs_.end());
+    if (checkable_) {
+      step_->input_tensors.assign(inputs_.begin(), inputs_.end());
+      step_->onnx = std::make_unique<Step::ForOnnx>(
+          Step::ForOnnx{std::move(options.onnx), {outputs.begin(), outputs.end()}});
+    }
     if (checkable_ || options.cheap) step_->forward = std::move(forward);
     const auto recomputation = options.cheap ? recomputation_for(outputs[0]) : nullptr;
     for (const auto& [tape, needs] : tapes_) tape->add(step_, inputs_, needs, recomputation);
@@ -169,6 +173,13 @@ void note_op(std::string_view name) {
 std::vector<std::string> ops_that_ran() {
   const std::lock_guard lock(names().mutex);
   return {names().names.begin(), names().names.end()};
+}
+
+bool is_checkable() {
+  bool some = false;
+  live_tapes().for_each_recording(
+      [&](const TapeRecord& tape) { some = some || tape.options.checkable; });
+  return some;
 }
 
 std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, ForwardMany forward,

@@ -3,7 +3,10 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/autograd/tape.h"
@@ -90,6 +93,27 @@ struct Vjp {
 // Adds the gradient of input 0, the only one, to `sum`, in place: exactly what the vjp returns.
 using AddVjp = std::function<void(const Tensor& dy, const Saved&, Tensor& sum)>;
 
+class OnnxCall;
+// True if a tape that records on this thread keeps what ops can be run again or be written by
+// (TapeOptions::checkable).
+bool is_checkable();
+// How ONNX (opset 17) says an op of one output, for export_onnx (onnx/export_onnx.h): the name of
+// its op that computes the same of the same inputs, or a function that writes nodes
+// (onnx/onnx_call.h). A function is kept only where a tape wants it: make the row in the call of
+// apply. So training allocates nothing for it.
+struct OnnxRow {
+  OnnxRow() = default;
+  OnnxRow(const char* name) : op(name) {}
+  template <class F>
+  requires std::is_invocable_r_v<std::string, F&, OnnxCall&> OnnxRow(F f) {
+    if (is_checkable()) write = std::move(f);
+  }
+  bool exists() const { return op != nullptr || write; }
+
+  const char* op = nullptr;
+  std::function<std::string(OnnxCall&)> write = {};
+};
+
 struct OpOptions {
   // The output costs little to compute again, and the op keeps its inputs anyway: first and in
   // order, which is checked. Other ops that keep such an output get a recomputation for it instead.
@@ -98,6 +122,7 @@ struct OpOptions {
   // tape records. It is there for the rows of a tied embedding, whose gradient as a tensor of its
   // own would be nearly all zeros: 154 MB in GPT-2.
   AddVjp add = {};
+  OnnxRow onnx = {};
 };
 
 // The one door for differentiable ops: runs `forward` and lets every live tape of this thread that

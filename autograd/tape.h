@@ -15,7 +15,8 @@ namespace tapegrad {
 using Grads = std::vector<Tensor>;
 
 struct TapeOptions {
-  // Keeps every op's inputs and forward, so that check_gradients can run it again.
+  // Keeps every op's inputs, forward, results and row, so that check_gradients can run it again and
+  // export_onnx write it.
   bool checkable = false;
   // The first result of a recorded op, or gradient in backward, that is NaN or infinite is an Error
   // that names the op, the element, and the parameter that was used last. Results of where and

@@ -1,5 +1,8 @@
-// Ops that are written in Python, and the check of gradients.
+// Ops that are written in Python, the check of gradients, and functions as graphs of ONNX.
 
+#include <pybind11/stl/filesystem.h>
+
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -11,6 +14,7 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/derivatives.h"
+#include "tapegrad/autograd/onnx/export_onnx.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad::python {
@@ -72,7 +76,7 @@ std::vector<Tensor> returned_tensors(py::handle value) {
 }
 
 py::object apply_own(const std::string& name, const std::vector<const Tensor*>& inputs,
-                     const Callable& forward, const Callable& vjp) {
+                     const Callable& forward, const Callable& vjp, const std::string& onnx) {
   std::vector<Tensor> tensors;
   for (const Tensor* input : inputs) tensors.push_back(or_undefined(input));
   const auto several = std::make_shared<bool>(false);
@@ -88,7 +92,8 @@ py::object apply_own(const std::string& name, const std::vector<const Tensor*>& 
       [vjp](Inputs dys, const Saved& saved, const Needs& needs) {
         const py::gil_scoped_acquire locked;
         return returned_tensors(call_with({nullptr, &saved, &needs}, vjp, dys));
-      });
+      },
+      {.onnx = onnx.empty() ? OnnxRow() : OnnxRow(lasting(onnx).data())});
   return *several ? or_none(outputs) : or_none(outputs.at(0));
 }
 
@@ -142,6 +147,27 @@ std::vector<std::string> check_own(const Callable& f, const std::vector<Tensor>&
   return lines;
 }
 
+// A function that has parameters(), as a module, names its own.
+void export_function(const std::filesystem::path& file, const Callable& f, const py::args& inputs,
+                     const std::vector<std::string>& input_names,
+                     const std::vector<std::string>& output_names, Parameters parameters) {
+  std::vector<Tensor> example;
+  for (const py::handle x : inputs) {
+    if (!py::isinstance<Tensor>(x)) throw py::type_error("[export_onnx] inputs must be tensors");
+    example.push_back(x.cast<Tensor>());
+  }
+  if (parameters.empty() && py::hasattr(f.handle(), "parameters")) {
+    read_parameters(f.handle(), parameters);
+  }
+  const auto function = [f](Inputs xs) {
+    const py::gil_scoped_acquire locked;
+    return returned_tensors(f.handle()(*tuple_of(xs)));
+  };
+  const py::gil_scoped_release unlocked;
+  export_onnx(file, std::function<std::vector<Tensor>(Inputs)>(function), example,
+              {.inputs = input_names, .outputs = output_names, .parameters = parameters});
+}
+
 }  // namespace
 
 void bind_own_ops(py::module_& m) {
@@ -152,17 +178,27 @@ void bind_own_ops(py::module_& m) {
       .def("__getitem__", &OpenSaved::at)
       .def("__len__", [](const OpenSaved& saved) { return saved.get().size(); });
   m.def("apply", &apply_own, py::arg("name"), py::arg("inputs"), py::arg("forward"), py::arg("vjp"),
+        py::arg("onnx") = "",
         "An op of one's own. forward(saved, *inputs) returns a tensor or a list of them, and keeps "
         "with saved.keep(x) what vjp needs; nothing is recorded meanwhile. vjp(saved, *dys) gets "
         "the gradients of the outputs (None for one without influence) and returns those of the "
         "inputs, None where there is none. A vjp that is written with ops has derivatives in turn. "
-        "Inputs may be None.");
+        "Inputs may be None. onnx is the name of an op of ONNX that computes the same, for "
+        "export_onnx.");
   m.def("check_gradients", &check_own, py::arg("f"), py::arg("inputs"), py::arg("order") = 1,
         py::arg("seed") = 0, py::arg("tolerance") = 1e-6,
         "Compares the gradients of f(*inputs) with central differences, of each op that it runs "
         "and of f as a whole; with order=2, those of its gradients, too. A line for each. Error "
         "with the lines of those that differ. Inputs should be f64: in f32, errors below 1e-3 "
         "hide.");
+  m.def("export_onnx", &export_function, py::arg("file"), py::arg("f"),
+        py::arg("input_names") = std::vector<std::string>(),
+        py::arg("output_names") = std::vector<std::string>(), py::arg("parameters") = Parameters(),
+        "Writes f(*inputs), which returns a tensor or a list of them, as a graph of ONNX (opset "
+        "17) of the shapes and dtypes of these inputs. Parameters, and tensors that f has from "
+        "elsewhere, are stored in it, by the names in parameters or those of f.parameters(). It "
+        "calls f three times, to find what depends on the inputs by way of comparisons, integers "
+        "or random draws. Error naming the op for that, and for an op that ONNX cannot say here.");
 }
 
 }  // namespace tapegrad::python

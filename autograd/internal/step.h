@@ -38,6 +38,12 @@ struct Step {
   // tapes.
   ForwardMany forward;
   std::vector<Tensor> input_tensors;
+  // To write the op to a graph of ONNX; on checkable tapes, else null.
+  struct ForOnnx {
+    OnnxRow row;
+    std::vector<Tensor> outputs;
+  };
+  std::unique_ptr<ForOnnx> onnx;
 
  private:
   static void describe(const Tensor& t, Slot& slot) {

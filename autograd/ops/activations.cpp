@@ -3,6 +3,7 @@
 
 #include "tapegrad/autograd/kernels/internal/vector_math.h"
 #include "tapegrad/autograd/kernels/internal/wide_math.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops/composed_ops.h"
 #include "tapegrad/autograd/ops/internal/factor_products.h"
 #include "tapegrad/autograd/ops/internal/unary.h"
@@ -30,8 +31,10 @@ Tensor mish_backward(const Tensor& dy, const Tensor& v) {
 }  // namespace
 
 Tensor mish(const Tensor& x) {
-  return unary(
-      "mish", x, [](auto v) { return v * fast_tanh(wide_softplus(v)); }, mish_backward);
+  return unary("mish", x, [](auto v) { return v * fast_tanh(wide_softplus(v)); }, mish_backward,
+               {.onnx = [](OnnxCall& c) {
+                 return c("Mul", {c.in(0), c("Tanh", {c("Softplus", {c.in(0)})})});
+               }});
 }
 
 Tensor hardswish(const Tensor& x) {
@@ -45,7 +48,8 @@ Tensor hardswish(const Tensor& x) {
       [](const Tensor& dy, const Tensor& v) {
         const Tensor line = dy * (v / 3.0 + 0.5);
         return masked_fill(where(v < 3.0, line, dy), v <= -3.0, 0);
-      });
+      },
+      {.onnx = "HardSwish"});
 }
 
 }  // namespace tapegrad

@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "tapegrad/autograd/kernels/internal/vector_math.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops/internal/factor_products.h"
 #include "tapegrad/autograd/ops/internal/unary.h"
 
@@ -128,7 +129,8 @@ Tensor add(const Tensor& a, const Tensor& b) {
       [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved&,
                                        const Needs& needs) -> Grads {
         return {when(needs[0], as, [&] { return dy; }), when(needs[1], bs, [&] { return dy; })};
-      });
+      },
+      {.onnx = "Add"});
 }
 
 Tensor sub(const Tensor& a, const Tensor& b) {
@@ -144,7 +146,8 @@ Tensor sub(const Tensor& a, const Tensor& b) {
       [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved&,
                                        const Needs& needs) -> Grads {
         return {when(needs[0], as, [&] { return dy; }), when(needs[1], bs, [&] { return -dy; })};
-      });
+      },
+      {.onnx = "Sub"});
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
@@ -164,7 +167,8 @@ Tensor mul(const Tensor& a, const Tensor& b) {
                                        const Needs& needs) -> Grads {
         return {when(needs[0], as, [&] { return dy * saved[1]; }),
                 when(needs[1], bs, [&] { return dy * saved[0]; })};
-      });
+      },
+      {.onnx = "Mul"});
 }
 
 Tensor div(const Tensor& a, const Tensor& b) {
@@ -186,7 +190,8 @@ Tensor div(const Tensor& a, const Tensor& b) {
         return {when(needs[0], as, [&] { return dy / divisor; }), when(needs[1], bs, [&] {
                   return quotient_of_products({-dy, saved[1]}, {divisor});
                 })};
-      });
+      },
+      {.onnx = "Div"});
 }
 
 Tensor pow(const Tensor& a, const Tensor& b) {
@@ -212,7 +217,8 @@ Tensor pow(const Tensor& a, const Tensor& b) {
         };
         return {when(needs[0], as, [&] { return passing(eq(y, 0), slope_of_x); }),
                 when(needs[1], bs, [&] { return passing(power_of_zero(), slope_of_y); })};
-      });
+      },
+      {.onnx = "Pow"});
 }
 
 Tensor pow(const Tensor& a, double b) { return pow(a, scalar_like(a, b)); }
@@ -238,7 +244,8 @@ Tensor maximum(const Tensor& a, const Tensor& b) {
         };
         return {when(needs[0], as, [&] { return winner(saved[0], saved[1]); }),
                 when(needs[1], bs, [&] { return winner(saved[1], saved[0]); })};
-      });
+      },
+      {.onnx = "Max"});
 }
 
 Tensor minimum(const Tensor& a, const Tensor& b) {
@@ -252,25 +259,25 @@ Tensor neg(const Tensor& x) {
   }
   return apply(
       "neg", {x}, [](Inputs in, Saved&) { return map(in[0], [](auto v) { return -v; }); },
-      [](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {-dy}; });
+      [](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {-dy}; }, {.onnx = "Neg"});
 }
 
 Tensor exp(const Tensor& x) {
   return unary_of_result(
       "exp", x, [](auto v) { return exact_exp(v); },
-      [](const Tensor& dy, const Tensor& y) { return dy * y; });
+      [](const Tensor& dy, const Tensor& y) { return dy * y; }, {.onnx = "Exp"});
 }
 
 Tensor log(const Tensor& x) {
   return unary(
       "log", x, [](auto v) { return exact_log(v); },
-      [](const Tensor& dy, const Tensor& v) { return dy / v; });
+      [](const Tensor& dy, const Tensor& v) { return dy / v; }, {.onnx = "Log"});
 }
 
 Tensor sqrt(const Tensor& x) {
   return unary_of_result(
       "sqrt", x, [](auto v) { return std::sqrt(v); },
-      [](const Tensor& dy, const Tensor& y) { return dy / (2.0 * y); });
+      [](const Tensor& dy, const Tensor& y) { return dy / (2.0 * y); }, {.onnx = "Sqrt"});
 }
 
 Tensor tanh(const Tensor& x) {
@@ -283,7 +290,8 @@ Tensor tanh(const Tensor& x) {
               return zip("tanh_backward", d, v, [](auto e, auto u) { return e * (1 - u * u); });
             },
             [](const Tensor& v) { return v * -2.0; });
-      });
+      },
+      {.onnx = "Tanh"});
 }
 
 Tensor softcap(const Tensor& x, double cap) {
@@ -303,7 +311,8 @@ Tensor sigmoid(const Tensor& x) {
                          [](auto e, auto u) { return e * (u * (1 - u)); });
             },
             [](const Tensor& v) { return 1.0 - v * 2.0; });
-      });
+      },
+      {.onnx = "Sigmoid"});
 }
 
 Tensor erf(const Tensor& x) {
@@ -311,7 +320,8 @@ Tensor erf(const Tensor& x) {
       "erf", x, [](auto v) { return fast_erf(v); },
       [](const Tensor& dy, const Tensor& v) {
         return dy * (exp(-(v * v)) * (2 * std::numbers::inv_sqrtpi));
-      });
+      },
+      {.onnx = "Erf"});
 }
 
 // The slope follows from the result, so that x need not be kept.
@@ -320,7 +330,8 @@ Tensor relu(const Tensor& x) {
       "relu", x, [](auto v) { return v < 0 ? decltype(v){0} : v; },
       [](const Tensor& dy, const Tensor& y) {
         return pass(dy, y, [](auto v) { return !(v <= 0); });
-      });
+      },
+      {.onnx = "Relu"});
 }
 
 Tensor relu2(const Tensor& x) {
@@ -338,7 +349,10 @@ Tensor relu2(const Tensor& x) {
               return map(from, [](auto u) { return static_cast<decltype(u)>(u <= 0 ? 0 : 2); });
             });
       },
-      {.cheap = true});
+      {.cheap = true, .onnx = [](OnnxCall& c) {
+         const OnnxValue y = c("Relu", {c.in(0)});
+         return c("Mul", {y, y});
+       }});
 }
 
 Tensor abs(const Tensor& x) {
@@ -352,7 +366,8 @@ Tensor abs(const Tensor& x) {
       [](const Tensor& dy, const Tensor& v) {
         // The sign has no gradient of its own, so it need not be recorded.
         return dy * map(v, [](auto e) { return static_cast<decltype(e)>((e > 0) - (e < 0)); });
-      });
+      },
+      {.onnx = "Abs"});
 }
 
 Tensor clamp(const Tensor& x, double low, double high) {
@@ -374,7 +389,10 @@ Tensor clamp(const Tensor& x, double low, double high) {
           using T = decltype(v);
           return v >= static_cast<T>(low) && v <= static_cast<T>(high);
         })};
-      });
+      },
+      {.onnx = [=](OnnxCall& c) {
+        return c("Clip", {c.in(0), c.number(low), c.number(high)});
+      }});
 }
 
 }  // namespace tapegrad

@@ -64,9 +64,9 @@ void spread_plane(const Averages& a, const T* dy, T* line, T* dx) {
   }
 }
 
-Tensor spread(const Shared& a, const Tensor& y);
+Tensor spread(const Shared& a, const Tensor& y, OnnxRow row = {});
 
-Tensor average(const Shared& a, const Tensor& x) {
+Tensor average(const Shared& a, const Tensor& x, OnnxRow row = {}) {
   return apply(
       a->name, {x},
       [a](Inputs in, Saved&) {
@@ -87,10 +87,25 @@ Tensor average(const Shared& a, const Tensor& x) {
         });
         return y;
       },
-      [a](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {spread(a, dy)}; });
+      [a](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {spread(a, dy)}; },
+      {.onnx = std::move(row)});
 }
 
-Tensor spread(const Shared& a, const Tensor& y) {
+// Where the windows are copies of an element each: which one, for each place of a dimension.
+OnnxValue onnx_sources(OnnxCall& c, const Windows1d& windows) {
+  std::vector<std::int64_t> sources;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    sources.resize(static_cast<std::size_t>(windows[i].end), static_cast<std::int64_t>(i));
+  }
+  return c.wholes(sources);
+}
+OnnxValue onnx_copies(OnnxCall& c, const Averages& a) {
+  const OnnxValue tall =
+      c("Gather", {c.in(0), onnx_sources(c, a.rows)}, {{"axis", std::int64_t{2}}});
+  return c("Gather", {tall, onnx_sources(c, a.columns)}, {{"axis", std::int64_t{3}}});
+}
+
+Tensor spread(const Shared& a, const Tensor& y, OnnxRow row) {
   return apply(
       a->back_name, {y},
       [a](Inputs in, Saved&) {
@@ -109,7 +124,16 @@ Tensor spread(const Shared& a, const Tensor& y) {
         });
         return x;
       },
-      [a](const Tensor& dx, const Saved&, const Needs&) -> Grads { return {average(a, dx)}; });
+      [a](const Tensor& dx, const Saved&, const Needs&) -> Grads { return {average(a, dx)}; },
+      {.onnx = std::move(row)});
+}
+
+OnnxRow average_pool(const ConvGeometry& g, bool counts_padding) {
+  return [g, counts_padding](OnnxCall& c) {
+    std::vector<OnnxAttribute> attributes = onnx_window(g);
+    attributes.push_back({"count_include_pad", std::int64_t{counts_padding}});
+    return c("AveragePool", c.inputs(), attributes);
+  };
 }
 
 // The windows of a kernel that moves over `size` elements with padding around them.
@@ -188,10 +212,10 @@ Tensor resized(std::string_view op, const Tensor& images, Size2d out, Upsample m
   if (mode == Upsample::bilinear) {
     return interpolate(interpolate(images, 2, out.h, down), 3, out.w, right);
   }
-  return spread(std::make_shared<Averages>(Averages{out, copies(images.dim(2), out.h, down),
-                                                    copies(images.dim(3), out.w, right),
-                                                    "upsample_backward", "upsample"}),
-                images);
+  const Shared all = std::make_shared<Averages>(Averages{out, copies(images.dim(2), out.h, down),
+                                                         copies(images.dim(3), out.w, right),
+                                                         "upsample_backward", "upsample"});
+  return spread(all, images, [all](OnnxCall& c) { return onnx_copies(c, *all); });
 }
 
 }  // namespace
@@ -209,7 +233,7 @@ Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& option
             g.size, moving(g.size.h, kernel.h, g.stride.h, g.padding.h, g.out_size.h, counts),
             moving(g.size.w, kernel.w, g.stride.w, g.padding.w, g.out_size.w, counts), "avg_pool2d",
             "avg_pool2d_backward"}),
-        images);
+        images, average_pool(g, counts));
   });
 }
 
@@ -217,10 +241,15 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
   return for_batch("adaptive_avg_pool2d", x, [&](const Tensor& images) {
     check_out("adaptive_avg_pool2d", out);
     const Size2d size{images.dim(2), images.dim(3)};
+    OnnxRow row;
+    if (size.h % out.h == 0 && size.w % out.w == 0) {
+      const Size2d window{size.h / out.h, size.w / out.w};
+      row = average_pool({.taps = window, .stride = window}, false);
+    }
     return average(
         std::make_shared<Averages>(Averages{size, even(size.h, out.h), even(size.w, out.w),
                                             "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward"}),
-        images);
+        images, std::move(row));
   });
 }
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/attention_checks.h"
 #include "tapegrad/autograd/ops/internal/norm_rows.h"
@@ -89,7 +90,15 @@ Tensor CausalTaps::forward(const Tensor& x, const Tensor& weight) const {
       [p = *this](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
         return {needs[0] ? p.backward(dy, saved[1]) : Tensor(),
                 needs[1] ? p.sums(dy, saved[0]) : Tensor()};
-      });
+      },
+      {.onnx = [p = *this](OnnxCall& c) {
+        check(!p.starts.defined(), "[causal_conv1d] document_starts cannot be written to ONNX");
+        const auto turned = [&](const OnnxValue& v) {
+          return c("Transpose", {v}, {{"perm", OnnxWholes{0, 2, 1}}});
+        };
+        return turned(c("Conv", {turned(c.in(0)), c.in(1)},
+                        {{"pads", OnnxWholes{p.taps - 1, 0}}, {"group", p.x_shape[2]}}));
+      }});
 }
 
 Tensor CausalTaps::backward(const Tensor& dy, const Tensor& weight) const {

@@ -2,6 +2,7 @@
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
@@ -102,7 +103,14 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
         const Tensor zero = Tensor::scalar(0, dy.dtype());
         return {needs[0] ? where(choice, dy, zero) : Tensor(),
                 needs[1] ? where(choice, zero, dy) : Tensor()};
-      });
+      },
+      // ONNX's op broadcasts: a number to fill in is not stored for each element.
+      {.onnx = [condition, a, b](OnnxCall& c) {
+        const OnnxValue yes = c.value(a), no = c.value(b);
+        // Rows of padding differ from others in their gradient alone.
+        if (yes == no && a.shape() == c.tensors[0].shape()) return yes;
+        return c("Where", {c.cast(c.value(condition), DType::boolean), yes, no});
+      }});
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {

@@ -1,5 +1,6 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
@@ -42,6 +43,22 @@ struct Windows {
 
 Tensor fold(const Tensor& columns, const Windows& windows);
 
+// ONNX has no op for this: the elements that each tap meets are a slice with steps.
+OnnxValue onnx_columns(OnnxCall& c, const Windows& w) {
+  const auto [stride, padding, dilation, groups] = w.options;
+  const OnnxValue padded = c("Pad", {c.in(0), c.wholes({0, 0, padding, 0, 0, padding})});
+  std::vector<OnnxValue> taps;  // each (N, C, 1, L_out)
+  for (std::int64_t tap = 0; tap < w.taps; ++tap) {
+    const std::int64_t begin = tap * dilation, end = begin + (w.out_length - 1) * stride + 1;
+    const OnnxValue met =
+        c("Slice", {padded, c.wholes({begin}), c.wholes({end}), c.wholes({2}), c.wholes({stride})});
+    taps.push_back(c("Unsqueeze", {met, c.wholes({2})}));
+  }
+  const OnnxValue all = c("Concat", taps, {{"axis", std::int64_t{2}}});
+  const OnnxValue by_channel = c("Transpose", {all}, {{"perm", OnnxWholes{1, 2, 0, 3}}});
+  return c("Reshape", {by_channel, c.sizes(w.columns_shape())});
+}
+
 Tensor unfold(const Tensor& x, const Windows& windows) {
   return apply(
       "unfold", {x},
@@ -64,7 +81,7 @@ Tensor unfold(const Tensor& x, const Windows& windows) {
       [windows](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {fold(dy, windows)};
       },
-      {.cheap = true});
+      {.cheap = true, .onnx = [windows](OnnxCall& c) { return onnx_columns(c, windows); }});
 }
 
 // The derivative of unfold: adds each element of the columns to the element of x that it came from.

@@ -24,6 +24,23 @@ Tensor bias_gradient(const Tensor& dy, const Needs& needs) {
   return needs[2] ? sum(dy, {0, 2, 3}) : Tensor();
 }
 
+std::vector<OnnxAttribute> onnx_attributes(const ConvGeometry& g) {
+  std::vector<OnnxAttribute> attributes = onnx_dilated_window(g);
+  attributes.push_back({"group", g.groups});
+  return attributes;
+}
+
+// Rows and columns of x that no tap reaches, which ONNX is told of.
+std::vector<OnnxAttribute> onnx_transposed_attributes(const ConvGeometry& g) {
+  std::vector<OnnxAttribute> attributes = onnx_attributes(g);
+  const auto more = [&g](std::int64_t Size2d::*of) {
+    const std::int64_t reach = g.dilation.*of * (g.taps.*of - 1) + 1;
+    return g.size.*of + 2 * g.padding.*of - (g.out_size.*of - 1) * g.stride.*of - reach;
+  };
+  attributes.push_back({"output_padding", OnnxWholes{more(&Size2d::h), more(&Size2d::w)}});
+  return attributes;
+}
+
 Tensor convolve(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor& bias = {}) {
   return apply(
       "conv2d", {x, w, bias},
@@ -34,7 +51,8 @@ Tensor convolve(const ConvGeometry& g, const Tensor& x, const Tensor& w, const T
       [g](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
         return {needs[0] ? input_gradient(g, dy, saved[0]) : Tensor(),
                 needs[1] ? weight_gradient(g, dy, saved[1]) : Tensor(), bias_gradient(dy, needs)};
-      });
+      },
+      {.onnx = [g](OnnxCall& c) { return c("Conv", c.inputs(), onnx_attributes(g)); }});
 }
 
 Tensor input_gradient(const ConvGeometry& g, const Tensor& dy, const Tensor& w,
@@ -49,7 +67,10 @@ Tensor input_gradient(const ConvGeometry& g, const Tensor& dy, const Tensor& w,
       [g](const Tensor& ddx, const Saved& saved, const Needs& needs) -> Grads {
         return {needs[0] ? convolve(g, ddx, saved[0]) : Tensor(),
                 needs[1] ? weight_gradient(g, saved[1], ddx) : Tensor(), bias_gradient(ddx, needs)};
-      });
+      },
+      {.onnx = [g](OnnxCall& c) {
+        return c("ConvTranspose", c.inputs(), onnx_transposed_attributes(g));
+      }});
 }
 
 Tensor weight_gradient(const ConvGeometry& g, const Tensor& dy, const Tensor& x) {

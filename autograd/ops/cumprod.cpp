@@ -9,6 +9,7 @@
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/internal/scaled.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/lines.h"
 #include "tapegrad/autograd/ops/internal/marked_dims.h"
@@ -263,7 +264,10 @@ Tensor prod(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
         if (n == 0) return {Tensor::zeros(saved[0].shape(), dy.dtype())};
         const Tensor row = reshape(dy, {1, dy.numel()});
         return {products_backward(pad(row, 0, n - 1, n), saved[0], {}, 0)};
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        return c("ReduceProd", {c.in(0)}, {{"axes", OnnxWholes{0}}, {"keepdims", std::int64_t{0}}});
+      }});
   return reshape(products, shape);
 }
 

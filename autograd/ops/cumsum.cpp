@@ -1,4 +1,5 @@
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/lines.h"
 
@@ -59,7 +60,11 @@ Tensor running_sum(const Tensor& x, int dim, bool from_end) {
       },
       [=](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {running_sum(dy, dim, !from_end)};
-      });
+      },
+      {.onnx = [=](OnnxCall& c) {
+        return c("CumSum", {c.in(0), c.value(Tensor::scalar(dim, DType::i64))},
+                 {{"reverse", std::int64_t{from_end}}});
+      }});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "tapegrad/autograd/kernels/internal/vector_math.h"
 #include "tapegrad/autograd/kernels/internal/wide_math.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops/internal/factor_products.h"
 #include "tapegrad/autograd/ops/internal/unary.h"
 
@@ -15,7 +16,7 @@ namespace {
 // An op y = exact(x), in f32 by way of `fast`, which is for elements up to kWideSines.
 template <class Fast, class Exact>
 Tensor circular(std::string_view name, const Tensor& x, const Fast& fast, const Exact& exact,
-                UnaryVjp vjp) {
+                UnaryVjp vjp, OnnxRow row) {
   return apply(
       name, {x},
       [=](Inputs in, Saved& saved) {
@@ -34,7 +35,8 @@ Tensor circular(std::string_view name, const Tensor& x, const Fast& fast, const 
       },
       [vjp](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         return {vjp(dy, saved[0])};
-      });
+      },
+      {.onnx = std::move(row)});
 }
 
 // silu(v) = v·σ(v) and its derivative σ(v)·(1 + v·(1 − σ(v))).
@@ -118,19 +120,19 @@ Grads swiglu_second_derivatives(Inputs cotangents, const Saved& saved, const Nee
 Tensor sin(const Tensor& x) {
   return circular(
       "sin", x, [](float v) { return wide_sin(v); }, [](auto v) { return std::sin(v); },
-      [](const Tensor& dy, const Tensor& v) { return dy * cos(v); });
+      [](const Tensor& dy, const Tensor& v) { return dy * cos(v); }, "Sin");
 }
 
 Tensor cos(const Tensor& x) {
   return circular(
       "cos", x, [](float v) { return wide_cos(v); }, [](auto v) { return std::cos(v); },
-      [](const Tensor& dy, const Tensor& v) { return dy * -sin(v); });
+      [](const Tensor& dy, const Tensor& v) { return dy * -sin(v); }, "Cos");
 }
 
 Tensor tan(const Tensor& x) {
   return unary_of_result(
       "tan", x, [](auto v) { return static_cast<decltype(v)>(std::tan(static_cast<double>(v))); },
-      [](const Tensor& dy, const Tensor& y) { return dy * (y * y + 1.0); });
+      [](const Tensor& dy, const Tensor& y) { return dy * (y * y + 1.0); }, {.onnx = "Tan"});
 }
 
 Tensor atan2(const Tensor& y, const Tensor& x) {
@@ -155,19 +157,26 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
 Tensor log2(const Tensor& x) {
   return unary(
       "log2", x, [](auto v) { return static_cast<decltype(v)>(std::log2(static_cast<double>(v))); },
-      [](const Tensor& dy, const Tensor& v) { return dy / (v * std::numbers::ln2); });
+      [](const Tensor& dy, const Tensor& v) { return dy / (v * std::numbers::ln2); },
+      {.onnx = [](OnnxCall& c) {
+        return c("Div", {c("Log", {c.in(0)}), c.number(std::numbers::ln2)});
+      }});
 }
 
 Tensor log1p(const Tensor& x) {
   return unary(
       "log1p", x, [](auto v) { return wide_log1p(v); },
-      [](const Tensor& dy, const Tensor& v) { return dy / (v + 1.0); });
+      [](const Tensor& dy, const Tensor& v) { return dy / (v + 1.0); }, {.onnx = [](OnnxCall& c) {
+        return c("Log", {c("Add", {c.in(0), c.number(1)})});
+      }});
 }
 
 Tensor expm1(const Tensor& x) {
   return unary_of_result(
       "expm1", x, [](auto v) { return wide_expm1(v); },
-      [](const Tensor& dy, const Tensor& y) { return dy * (y + 1.0); });
+      [](const Tensor& dy, const Tensor& y) { return dy * (y + 1.0); }, {.onnx = [](OnnxCall& c) {
+        return c("Sub", {c("Exp", {c.in(0)}), c.number(1)});
+      }});
 }
 
 Tensor softplus(const Tensor& x, double beta) {
@@ -189,11 +198,18 @@ Tensor softplus(const Tensor& x, double beta) {
       [beta](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         return {softplus_backward(dy, beta == 1 ? saved[0] : saved[0] * beta)};
       },
-      {.cheap = true});
+      {.cheap = true, .onnx = [beta](OnnxCall& c) {
+         if (beta == 1) return c("Softplus", {c.in(0)});
+         const OnnxValue by = c.number(beta);
+         return c("Div", {c("Softplus", {c("Mul", {c.in(0), by})}), by});
+       }});
 }
 
 Tensor silu(const Tensor& x) {
-  return unary("silu", x, [](auto v) { return Silu(v).value(); }, silu_backward, {.cheap = true});
+  return unary("silu", x, [](auto v) { return Silu(v).value(); }, silu_backward,
+               {.cheap = true, .onnx = [](OnnxCall& c) {
+                  return c("Mul", {c.in(0), c("Sigmoid", {c.in(0)})});
+                }});
 }
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) {
@@ -214,7 +230,9 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
             },
             swiglu_second_derivatives);
       },
-      {.cheap = true});
+      {.cheap = true, .onnx = [](OnnxCall& c) {
+         return c("Mul", {c("Mul", {c.in(0), c("Sigmoid", {c.in(0)})}), c.in(1)});
+       }});
 }
 
 }  // namespace tapegrad

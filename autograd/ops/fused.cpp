@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tapegrad/autograd/onnx/onnx_call.h"
+
 namespace tapegrad {
 namespace {
 
@@ -108,7 +110,9 @@ Tensor apply_fused(const std::vector<Tensor>& x, FusedOp fused) {
   const auto vjp = [op](Inputs dys, const Saved& saved, const Needs& needs) {
     return run_backward(op, dys[0], saved, needs);
   };
-  return apply_many(op->name, x, forward, vjp, {.cheap = op->cheap})[0];
+  OnnxRow row = [op](OnnxCall& c) { return c.composed(op->reference); };
+  if (op->onnx.exists()) row = op->onnx;
+  return apply_many(op->name, x, forward, vjp, {.cheap = op->cheap, .onnx = std::move(row)})[0];
 }
 
 }  // namespace tapegrad

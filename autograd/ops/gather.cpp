@@ -1,6 +1,7 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/internal/axis.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/ids.h"
 
@@ -145,13 +146,17 @@ Tensor gather_rows(const Tensor& x, const Tensor& given) {
       [rows = x.dim(0)](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         return {scatter_rows(dy, saved[0], rows)};
       },
-      {.add = [row = x.shape().without(0).numel()](const Tensor& dy, const Saved& saved,
-                                                   Tensor& sum) {
-        dispatch(sum.dtype(), [&](auto zero) {
-          using T = decltype(zero);
-          add_rows(dy.data<T>(), saved[0], row, sum.mutable_data<T>());
-        });
-      }});
+      {.add =
+           [row = x.shape().without(0).numel()](const Tensor& dy, const Saved& saved, Tensor& sum) {
+             dispatch(sum.dtype(), [&](auto zero) {
+               using T = decltype(zero);
+               add_rows(dy.data<T>(), saved[0], row, sum.mutable_data<T>());
+             });
+           },
+       .onnx =
+           [given](OnnxCall& c) {
+             return c("Gather", {c.in(0), c.value(given)});
+           }});
 }
 
 Tensor gather(const Tensor& x, const Tensor& given, int dim) {
@@ -173,7 +178,15 @@ Tensor gather(const Tensor& x, const Tensor& given, int dim) {
       },
       [=, shape = x.shape()](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         return {scatter(dy, saved[0], shape, dim, places)};
-      });
+      },
+      {.onnx = [given, dim](OnnxCall& c) {
+        const bool one = given.rank() < c.tensors[0].rank();
+        const OnnxValue axis = c.wholes({dim}), index = c.value(given);
+        const OnnxValue y =
+            c("GatherElements", {c.in(0), one ? c("Unsqueeze", {index, axis}) : index},
+              {{"axis", std::int64_t{dim}}});
+        return one ? c("Squeeze", {y, axis}) : y;
+      }});
 }
 
 Tensor scatter_add(const Tensor& x, const Tensor& given, const Tensor& source, int dim) {

@@ -4,6 +4,7 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/internal/vector_math.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/factor_products.h"
 
@@ -61,9 +62,22 @@ Tensor erf_form_curvature(const Tensor& x) {
   return (root * root * 2.0 - scaled * scaled) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
 }
 
+// Nodes that runtimes know as one op.
+OnnxValue tanh_form(OnnxCall& c) {
+  const OnnxValue x = c.in(0);
+  const OnnxValue cubic = c("Mul", {c("Pow", {x, c.number(3)}), c.number(kCubic)});
+  const OnnxValue inner = c("Mul", {c("Add", {x, cubic}), c.number(kSqrt2OverPi)});
+  const OnnxValue raised = c("Add", {c("Tanh", {inner}), c.number(1)});
+  return c("Mul", {c("Mul", {x, c.number(0.5)}), raised});
+}
+OnnxValue erf_form(OnnxCall& c) {
+  const OnnxValue erf = c("Erf", {c("Div", {c.in(0), c.number(std::numbers::sqrt2)})});
+  return c("Mul", {c("Mul", {c.in(0), c("Add", {erf, c.number(1)})}), c.number(0.5)});
+}
+
 template <template <class> class Form>
 Tensor gelu_op(std::string_view name, std::string_view backward_name, const Tensor& x,
-               Curvature curvature) {
+               Curvature curvature, OnnxRow row) {
   return apply(
       name, {x},
       [](Inputs in, Saved& saved) {
@@ -76,15 +90,15 @@ Tensor gelu_op(std::string_view name, std::string_view backward_name, const Tens
         };
         return {times_slope(backward_name, dy, saved[0], values, curvature)};
       },
-      {.cheap = true});
+      {.cheap = true, .onnx = std::move(row)});
 }
 
 }  // namespace
 
 Tensor gelu(const Tensor& x, Gelu form) {
   return form == Gelu::tanh
-             ? gelu_op<TanhForm>("gelu", "gelu_backward", x, tanh_form_curvature)
-             : gelu_op<ErfForm>("gelu_erf", "gelu_erf_backward", x, erf_form_curvature);
+             ? gelu_op<TanhForm>("gelu", "gelu_backward", x, tanh_form_curvature, tanh_form)
+             : gelu_op<ErfForm>("gelu_erf", "gelu_erf_backward", x, erf_form_curvature, erf_form);
 }
 
 }  // namespace tapegrad

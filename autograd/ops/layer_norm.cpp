@@ -1,4 +1,5 @@
 #include "tapegrad/autograd/kernels/internal/vector_math.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops/internal/fused.h"
 #include "tapegrad/autograd/ops/internal/norm_rows.h"
 #include "tapegrad/base/internal/number_rules.h"
@@ -143,6 +144,13 @@ Tensor layer_norm_reference(Inputs in, const LayerNormOptions& o) {
   return bias.defined() ? y + bias : y;
 }
 
+OnnxValue onnx_layer_norm(OnnxCall& c, const LayerNormOptions& o) {
+  if (o.unbiased || o.eps_outside || c.in(1).empty()) {
+    return c.composed([&](Inputs in) { return layer_norm_reference(in, o); });
+  }
+  return c("LayerNormalization", c.inputs(), {{"epsilon", o.eps}});
+}
+
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -167,7 +175,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
          return {dx, in[1].defined() ? dweight : Tensor(), in[2].defined() ? dbias : Tensor()};
        },
        .reference = [options](Inputs in) { return layer_norm_reference(in, options); },
-       .cheap = true});
+       .cheap = true,
+       .onnx = [options](OnnxCall& c) { return onnx_layer_norm(c, options); }});
 }
 
 }  // namespace tapegrad

@@ -7,6 +7,7 @@
 #include "tapegrad/autograd/gemm/int8_rows.h"
 #include "tapegrad/autograd/internal/batch_invariant.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/ids.h"
 #include "tapegrad/autograd/profile.h"
@@ -130,7 +131,12 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
         }
         if (needs[2]) grads[2] = sum(rows, {0});
         return grads;
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        const OnnxValue w = c("Transpose", {c.in(1)}, {{"perm", OnnxWholes{1, 0}}});
+        const OnnxValue y = c("MatMul", {c.in(0), w});
+        return c.in(2).empty() ? y : c("Add", {y, c.in(2)});
+      }});
 }
 
 Tensor embedding(const Weight& weight, const Tensor& ids, std::optional<std::int64_t> padding_idx) {

@@ -1,7 +1,11 @@
+#include <numeric>
+#include <utility>
+
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/internal/batch_invariant.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
@@ -66,6 +70,15 @@ void run_matmul(const Tensor& a, const Tensor& b, const MatmulSizes& s, MatmulOp
   }
 }
 
+// Input i, its last two dimensions exchanged if it is transposed.
+OnnxValue factor(OnnxCall& c, std::size_t i, bool transposed) {
+  if (!transposed) return c.in(i);
+  OnnxWholes order(static_cast<std::size_t>(c.tensors[i].rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order.back(), order[order.size() - 2]);
+  return c("Transpose", {c.in(i)}, {{"perm", order}});
+}
+
 Tensor matmul_2d_or_more(const Tensor& a, const Tensor& b, MatmulOptions options) {
   return apply(
       "matmul", {a, b},
@@ -100,7 +113,10 @@ Tensor matmul_2d_or_more(const Tensor& a, const Tensor& b, MatmulOptions options
                      bs);
         }
         return grads;
-      });
+      },
+      {.onnx = [options](OnnxCall& c) {
+        return c("MatMul", {factor(c, 0, options.transpose_a), factor(c, 1, options.transpose_b)});
+      }});
 }
 
 }  // namespace

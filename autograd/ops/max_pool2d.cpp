@@ -171,7 +171,7 @@ Tensor take_largest(const ConvGeometry& g, const Tensor& x, const Tensor& indice
 
 // A pooling of `images`, whose largest elements find(g, images) gives.
 Tensor pooled(std::string_view op, const ConvGeometry& g, const Tensor& images,
-              Largest (*find)(const ConvGeometry&, const Tensor&)) {
+              Largest (*find)(const ConvGeometry&, const Tensor&), OnnxRow row = {}) {
   check(g.size.h * g.size.w < kSizeLimit, "[{}] x {} is too large", op, images.shape());
   return apply(
       op, {images},
@@ -182,7 +182,8 @@ Tensor pooled(std::string_view op, const ConvGeometry& g, const Tensor& images,
       },
       [g](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         return {put_largest(g, dy, saved[0])};
-      });
+      },
+      {.onnx = std::move(row)});
 }
 
 }  // namespace
@@ -194,7 +195,9 @@ Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& option
                           .padding = padding,
                           .dilation = dilation};
   return for_batch("max_pool2d", x, [&](const Tensor& images) {
-    return pooled("max_pool2d", pooling("max_pool2d", images, pool), images, largest);
+    const ConvGeometry g = pooling("max_pool2d", images, pool);
+    return pooled("max_pool2d", g, images, largest,
+                  [g](OnnxCall& c) { return c("MaxPool", c.inputs(), onnx_dilated_window(g)); });
   });
 }
 
@@ -206,7 +209,14 @@ Tensor adaptive_max_pool2d(const Tensor& x, Size2d out) {
                          .out = images.dim(1),
                          .size = {images.dim(2), images.dim(3)},
                          .out_size = out};
-    return pooled("adaptive_max_pool2d", g, images, largest_of_even);
+    OnnxRow row;
+    if (g.size.h % out.h == 0 && g.size.w % out.w == 0) {
+      const Size2d window{g.size.h / out.h, g.size.w / out.w};
+      row = [pool = ConvGeometry{.taps = window, .stride = window}](OnnxCall& c) {
+        return c("MaxPool", c.inputs(), onnx_window(pool));
+      };
+    }
+    return pooled("adaptive_max_pool2d", g, images, largest_of_even, std::move(row));
   });
 }
 

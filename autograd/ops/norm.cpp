@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/line_scale.h"
 
@@ -44,7 +45,13 @@ Tensor norm(const Tensor& x, double p, const std::vector<int>& dims, bool keepdi
         if (p == 2) return {ratio * passing};
         const auto power = [p](const Tensor& v) { return pow(v, p - 1); };
         return {unless_zero(abs(ratio), power) * sign(from) * passing};
-      });
+      },
+      {.onnx = [=](OnnxCall& c) {
+        return c.composed([&](Inputs in) {
+          if (p == 2) return sqrt(sum(in[0] * in[0], dims, true));
+          return pow(sum(pow(abs(in[0]), p), dims, true), 1 / p);
+        });
+      }});
   return keepdim ? norms : reshape(norms, kept_shape(x.shape(), marked, false));
 }
 

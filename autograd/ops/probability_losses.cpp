@@ -6,6 +6,7 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/internal/wide_math.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/factor_products.h"
 
@@ -84,7 +85,13 @@ Tensor cross_entropies(const Tensor& p, const Tensor& target) {
         if (needs[0]) grads[0] = dy * ((q - t) / clamp(q * (1.0 - q), 1e-12, kInfinity));
         if (needs[1]) grads[1] = dy * (limited(log1p, -q, -1) - limited(log, q, 0));
         return grads;
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        return c.composed([](Inputs in) {
+          const auto log_of = [](const Tensor& q) { return clamp(log(q), kLeastLog, kInfinity); };
+          return (in[1] - 1.0) * log_of(1.0 - in[0]) - in[1] * log_of(in[0]);
+        });
+      }});
 }
 
 // dy times the slope by the logit. As an op of its own it has derivatives that subtract nothing:
@@ -127,7 +134,11 @@ Tensor cross_entropies_of_logits(const Tensor& logits, const Tensor& target) {
         if (needs[0]) grads[0] = logit_gradient(dy, x, t);
         if (needs[1]) grads[1] = dy * -x;
         return grads;
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        return c.composed(
+            [](Inputs in) { return relu(in[0]) - in[0] * in[1] + softplus(-abs(in[0])); });
+      }});
 }
 
 // dy·(log t + 1 − x), the gradient by the target, whose own is a quotient of all at once.
@@ -167,7 +178,12 @@ Tensor divergences(const Tensor& x, const Tensor& target) {
         if (needs[0]) grads[0] = sum_to(dy * -t, xs);
         if (needs[1]) grads[1] = sum_to(divergence_gradient(dy, q, t), ts);
         return grads;
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        return c.composed([](Inputs in) {  // 0 · log 0 is to be 0
+          return in[1] * (log(clamp(in[1], 1e-37, kInfinity)) - in[0]);
+        });
+      }});
 }
 
 }  // namespace

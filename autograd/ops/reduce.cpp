@@ -6,6 +6,7 @@
 #include "tapegrad/autograd/internal/finite.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/internal/axis.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/marked_dims.h"
 
@@ -158,6 +159,15 @@ Tensor sum_integers(const Tensor& x, const std::vector<bool>& marked) {
   return y.id() == x.id() ? x.to(DType::i64) : y;
 }
 
+// The axes that a reduction to a shape has made 1. Those that were 1 before may be reduced as well.
+OnnxWholes reduced_axes(const Shape& shape) {
+  OnnxWholes axes;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == 1) axes.push_back(i);
+  }
+  return axes;
+}
+
 // True if v comes before the largest element so far: NaN counts as largest.
 template <class T>
 bool is_larger(T v, T largest) {
@@ -229,7 +239,10 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
       },
       [shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {broadcast_to(dy, shape)};
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        return c("ReduceSum", {c.in(0), c.wholes(reduced_axes(c.y_shape))});
+      }});
   return keepdim ? sums : reshape(sums, kept_shape(x.shape(), marked, false));
 }
 
@@ -245,7 +258,10 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
       [=, shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         // The gradient of nothing has no elements, and is not divided by 0.
         return {broadcast_to(shape.numel() == 0 ? dy : dy / n, shape)};
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        return c("ReduceMean", {c.in(0)}, {{"axes", reduced_axes(c.y_shape)}});
+      }});
   return keepdim ? means : reshape(means, kept_shape(x.shape(), marked, false));
 }
 
@@ -286,7 +302,10 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
       },
       [from = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {sum_to(dy, from)};
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        return c("Expand", {c.in(0), c.sizes(c.y_shape)});
+      }});
 }
 
 Tensor max(const Tensor& x) {
@@ -301,7 +320,10 @@ Tensor max(const Tensor& x) {
           return static_cast<decltype(v)>(is_nan ? std::isnan(v) : v == b);
         });
         return {where(ties.to(DType::u8), dy / sum(ties), Tensor::scalar(0, dy.dtype()))};
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        return c("ReduceMax", {c.in(0)}, {{"keepdims", std::int64_t{0}}});
+      }});
 }
 
 Tensor min(const Tensor& x) {

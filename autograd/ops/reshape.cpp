@@ -6,6 +6,7 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/internal/axis.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
@@ -145,7 +146,10 @@ Tensor permute(const Tensor& x, const std::vector<int>& wanted) {
       "permute", {x}, [=](Inputs in, Saved&) { return permuted(in[0], order, shape); },
       [inverse](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {permute(dy, inverse)};
-      });
+      },
+      {.onnx = [order](OnnxCall& c) {
+        return c("Transpose", {c.in(0)}, {{"perm", OnnxWholes(order.begin(), order.end())}});
+      }});
 }
 
 Tensor transpose(const Tensor& x, int dim0, int dim1) {
@@ -175,7 +179,10 @@ Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end) {
       },
       [=](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {pad(dy, dim, begin, n)};
-      });
+      },
+      {.onnx = [=](OnnxCall& c) {
+        return c("Slice", {c.in(0), c.wholes({begin}), c.wholes({end}), c.wholes({dim})});
+      }});
 }
 
 Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
@@ -192,7 +199,13 @@ Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
       },
       [=](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {slice(dy, dim, begin, begin + n)};
-      });
+      },
+      {.onnx = [=, rank = x.rank()](OnnxCall& c) {
+        OnnxWholes pads(static_cast<std::size_t>(2 * rank));
+        pads[static_cast<std::size_t>(dim)] = begin;
+        pads[static_cast<std::size_t>(rank + dim)] = size - n - begin;
+        return c("Pad", {c.in(0), c.wholes(pads)});
+      }});
 }
 
 Tensor concat(const std::vector<Tensor>& parts, int dim) {
@@ -225,7 +238,10 @@ Tensor concat(const std::vector<Tensor>& parts, int dim) {
   const auto vjp = [=](Inputs dys, const Saved&, const Needs&) {
     return split(dys[0], sizes, dim);
   };
-  return apply_many("concat", parts, forward, vjp)[0];
+  const auto row = [dim](OnnxCall& c) {
+    return c("Concat", c.inputs(), {{"axis", std::int64_t{dim}}});
+  };
+  return apply_many("concat", parts, forward, vjp, {.onnx = row})[0];
 }
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int dim) {

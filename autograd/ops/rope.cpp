@@ -5,6 +5,7 @@
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/attention_checks.h"
 #include "tapegrad/base/internal/number_rules.h"
@@ -227,6 +228,31 @@ Tensor turned_rows(const Tensor& x, const Turn& turn) {
   return y;
 }
 
+// The same as ops, x·cos + partner·(±sin). The factors of all elements come from turning ones in
+// the place of each pair's low channel.
+Tensor turned_by_ops(const Tensor& x, const Turn& turn) {
+  const std::int64_t width = x.dim(-1), pairs = turn.turned / 2;
+  std::vector<std::int32_t> low, high, partner;
+  std::vector<double> ones, signs;
+  for (std::int64_t i = 0; i < width; ++i) {
+    const std::int64_t place = i % turn.head_size;
+    const bool turns = i < turn.channels && place < turn.turned, is_low = place < pairs;
+    low.push_back(static_cast<std::int32_t>(turns && !is_low ? i - pairs : i));
+    high.push_back(static_cast<std::int32_t>(turns && is_low ? i + pairs : i));
+    partner.push_back(turns ? (is_low ? high.back() : low.back()) : low.back());
+    ones.push_back(!turns || is_low ? 1 : 0);
+    signs.push_back(!turns ? 0 : is_low ? -1 : 1);
+  }
+  const auto at = [&](const Tensor& t, const std::vector<std::int32_t>& channels) {
+    return index_select(t, -1, Tensor::from(channels, {width}));
+  };
+  const auto row = [&](const std::vector<double>& values) {
+    return Tensor::from(values, {width}).to(x.dtype());
+  };
+  const Tensor units = turned_rows(broadcast_to(row(ones), x.shape()), turn);
+  return x * at(units, low) + at(x, partner) * (at(units, high) * row(signs));
+}
+
 // Linear in x, and its transpose turns back by the same magnitude, so that its gradient is the same
 // op again.
 Tensor apply_turn(const Tensor& x, const Turn& turn) {
@@ -236,7 +262,10 @@ Tensor apply_turn(const Tensor& x, const Turn& turn) {
         Turn back = turn;
         back.sign = -turn.sign;
         return {apply_turn(dy, back)};
-      });
+      },
+      {.onnx = [turn](OnnxCall& c) {
+        return c.composed([&](Inputs in) { return turned_by_ops(in[0], turn); });
+      }});
 }
 
 void check_longrope(const RopeScaling& s, std::int64_t pairs) {

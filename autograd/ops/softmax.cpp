@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/internal/axis.h"
 #include "tapegrad/autograd/kernels/internal/vector_math.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
@@ -39,7 +40,8 @@ Tensor on_last_dim(std::string_view name, const Tensor& x, int dim, const Op& op
 
 // The softmax of each row, as `kernel` makes it.
 template <class Kernel>
-Tensor softmax_of_rows(std::string_view name, const Tensor& x, const Kernel& kernel) {
+Tensor softmax_of_rows(std::string_view name, const Tensor& x, const Kernel& kernel,
+                       const OnnxRow& row = {}) {
   return apply(
       name, {x},
       [kernel](Inputs in, Saved& saved) {
@@ -48,7 +50,8 @@ Tensor softmax_of_rows(std::string_view name, const Tensor& x, const Kernel& ker
       [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         const Tensor& y = saved[0];
         return {y * (dy - sum(dy * y, {-1}, true))};
-      });
+      },
+      {.onnx = row});
 }
 
 // The derivative of log Σeˣ: softmax, but e^(x − ∞) where the sum is infinite.
@@ -65,8 +68,9 @@ Tensor log_sum_exp_slope(const Tensor& x) {
 
 Tensor softmax(const Tensor& input, int dim) {
   return on_last_dim("softmax", input, dim, [](const Tensor& x) {
-    return softmax_of_rows("softmax", x,
-                           [](const auto* row, auto* out, auto n) { softmax_row(row, out, n); });
+    return softmax_of_rows(
+        "softmax", x, [](const auto* row, auto* out, auto n) { softmax_row(row, out, n); },
+        "Softmax");
   });
 }
 
@@ -83,7 +87,8 @@ Tensor log_softmax(const Tensor& input, int dim) {
         },
         [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
           return {dy - exp(saved[0]) * sum(dy, {-1}, true)};
-        });
+        },
+        {.onnx = "LogSoftmax"});
   });
 }
 
@@ -99,7 +104,10 @@ Tensor log_sum_exp(const Tensor& input, int dim, bool keepdim) {
         },
         [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
           return {dy * log_sum_exp_slope(saved[0])};
-        });
+        },
+        {.onnx = [](OnnxCall& c) {
+          return c("ReduceLogSumExp", {c.in(0)}, {{"axes", OnnxWholes{-1}}});
+        }});
   });
   return keepdim || input.rank() == 0 ? kept : reshape(kept, input.shape().without(dim));
 }

@@ -1,6 +1,7 @@
 // The members of Tensor that tapes record.
 
 #include "tapegrad/autograd/internal/step.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/tensor/tracked.h"
 
@@ -37,7 +38,10 @@ Tensor Tensor::view(const Shape& wanted) const {
       "reshape", {*this}, [shape](Inputs in, Saved&) { return in[0].unrecorded_view(shape, 0); },
       [from = this->shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {reshape(dy, from)};
-      });
+      },
+      {.onnx = [](OnnxCall& c) {
+        return c("Reshape", {c.in(0), c.sizes(c.y_shape)});
+      }});
 }
 
 Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
@@ -51,14 +55,18 @@ Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
       "rows", {*this}, [=](Inputs in, Saved&) { return in[0].unrecorded_view(some, first); },
       [begin, all = dim(0)](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {pad(dy, 0, begin, all)};
-      });
+      },
+      {.onnx = [=](OnnxCall& c) {
+        return c("Slice", {c.in(0), c.wholes({begin}), c.wholes({end}), c.wholes({0})});
+      }});
 }
 
 Tensor Tensor::clone() const {
   if (!leaves_trace(*this)) return unrecorded_clone();
   return apply(
       "clone", {*this}, [](Inputs in, Saved&) { return in[0].unrecorded_clone(); },
-      [](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {dy}; });
+      [](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {dy}; },
+      {.onnx = "Identity"});
 }
 
 Tensor Tensor::to(DType wanted) const {
@@ -67,7 +75,8 @@ Tensor Tensor::to(DType wanted) const {
       "to", {*this}, [wanted](Inputs in, Saved&) { return in[0].unrecorded_to(wanted); },
       [from = dtype()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         return {dy.dtype() == from ? dy : dy.to(from)};
-      });
+      },
+      {.onnx = [wanted](OnnxCall& c) { return c.cast(c.in(0), wanted); }});
 }
 
 }  // namespace tapegrad

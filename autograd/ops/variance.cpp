@@ -3,6 +3,7 @@
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/internal/line_scale.h"
 #include "tapegrad/autograd/ops/internal/marked_dims.h"
@@ -26,6 +27,12 @@ WideVariance wide_variance(const Tensor& x, const std::vector<int>& dims, double
   Tensor centred = wide - mean(wide, dims, true);
   centred = centred - mean(centred, dims, true);  // which takes out the rounding of that mean
   return {sum(centred * centred, dims, true) / divisor, scale};
+}
+
+// The variance as ops.
+Tensor composed_variance(const Tensor& x, const std::vector<int>& dims, double divisor) {
+  const Tensor centred = x - mean(x, dims, true);
+  return sum(centred * centred, dims, true) / divisor;
 }
 
 // The number of elements, less one if unbiased.
@@ -55,7 +62,10 @@ Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool ke
         const Tensor& from = saved[0];
         const double factor = from.numel() == 0 ? 0 : 2 / divisor;
         return {(from - mean(from, dims, true)) * (dy * factor)};
-      });
+      },
+      {.onnx = [=](OnnxCall& c) {
+        return c.composed([&](Inputs in) { return composed_variance(in[0], dims, divisor); });
+      }});
   return without_dims("var", variance, x.shape(), dims, keepdim);
 }
 
@@ -72,7 +82,10 @@ Tensor stddev(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool
         const Tensor &from = saved[0], &y = saved[1], zero = eq(y, 0);
         const Tensor ratio = (from - mean(from, dims, true)) / masked_fill(y, zero, 1);
         return {ratio * masked_fill(dy / divisor, zero, 0)};
-      });
+      },
+      {.onnx = [=](OnnxCall& c) {
+        return c.composed([&](Inputs in) { return sqrt(composed_variance(in[0], dims, divisor)); });
+      }});
   return without_dims("stddev", deviation, x.shape(), dims, keepdim);
 }
 

@@ -44,6 +44,16 @@ bool, u8, i32 and i64, as in PyTorch. Sums are i64. There are differences from P
 
 `x[{{all, Range(0, 5), -1}}]` reads a part: all of dimension 0, elements 0 to 4 of dimension 1, and the last element of
 dimension 2, as `x[:, 0:5, -1]` in PyTorch. Gradients flow through it. It copies, and ends that do not exist are errors.
+
+### ONNX
+
+`export_onnx` writes a function as a graph of ONNX, by [a row of each op](interop.md#functions-to-onnx). These are names of ops as tapes record them;
+functions that are made of ops need no row. `adaptive_avg_pool2d` and
+`adaptive_max_pool2d` have one where windows are equal, `causal_conv1d` where there are no `document_starts`.
+
+Ops with a row: `abs`, `adaptive_avg_pool2d`, `adaptive_max_pool2d`, `add`, `attention`, `attention_qkv`, `avg_pool2d`, `batch_norm`, `binary_cross_entropy`, `binary_cross_entropy_with_logits`, `broadcast_to`, `causal_conv1d`, `ceil`, `clamp`, `clamped_swiglu`, `clone`, `concat`, `conv2d`, `conv_transpose2d`, `cos`, `cross_entropy`, `cumsum`, `div`, `erf`, `exp`, `expm1`, `floor`, `gated_delta_rule`, `gather`, `gather_rows`, `gelu`, `gelu_erf`, `gru`, `hardswish`, `kl_div`, `layer_norm`, `linear`, `linear_cross_entropy`, `linear_distillation`, `linear_log_probs`, `log`, `log1p`, `log2`, `log_softmax`, `log_sum_exp`, `lstm`, `matmul`, `max`, `max_pool2d`, `maximum`, `mean`, `mish`, `mul`, `neg`, `norm`, `pad`, `permute`, `pow`, `prod`, `relu`, `relu2`, `reshape`, `rms_norm`, `rnn`, `rnn_relu`, `rope`, `round`, `rows`, `sigmoid`, `sign`, `silu`, `sin`, `slice`, `softmax`, `softplus`, `sqrt`, `state_space_scan`, `stddev`, `sub`, `sum`, `swiglu`, `tan`, `tanh`, `to`, `trunc`, `unfold`, `upsample`, `var`, `where`.
+
+Ops without: `atan2`, `cumprod`, `cumprod_backward`, `dropout`, `grouped_linear`, `quantized_linear`, `quotient_of_products`, `scatter`, `scatter_rows`.
 """
 
 if __name__ == "__main__":

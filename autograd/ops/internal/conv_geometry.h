@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/ops/image_ops.h"
 #include "tapegrad/base/memory/dry_run.h"
 
@@ -99,6 +100,20 @@ inline std::vector<TapRange> tap_ranges(const ConvGeometry& g) {
 inline std::int64_t plane_grain(const ConvGeometry& g, std::int64_t planes) {
   const double work = static_cast<double>(g.places()) * static_cast<double>(g.depth() * planes);
   return 1 + static_cast<std::int64_t>(static_cast<double>(kElementGrain) / std::max(1.0, work));
+}
+
+// The attributes of a window that ONNX's ops have in common.
+inline std::vector<OnnxAttribute> onnx_window(const ConvGeometry& g) {
+  const auto [h, w] = g.padding;
+  return {{"kernel_shape", OnnxWholes{g.taps.h, g.taps.w}},
+          {"strides", OnnxWholes{g.stride.h, g.stride.w}},
+          {"pads", OnnxWholes{h, w, h, w}}};
+}
+// The same of ops whose windows have gaps.
+inline std::vector<OnnxAttribute> onnx_dilated_window(const ConvGeometry& g) {
+  std::vector<OnnxAttribute> attributes = onnx_window(g);
+  attributes.push_back({"dilations", OnnxWholes{g.dilation.h, g.dilation.w}});
+  return attributes;
 }
 
 // Elements [first, second) of window i of `count` that together cover `size` elements, rounded

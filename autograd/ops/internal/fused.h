@@ -27,6 +27,7 @@ struct FusedOp {
   // orders go through it.
   std::function<Tensor(Inputs x)> reference;
   bool cheap = false;  // see OpOptions
+  OnnxRow onnx = {};   // without one, the reference is written
 };
 
 // Runs and records a fused op. It keeps x… and the notes. Its backward is an op as well.

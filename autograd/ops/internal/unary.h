@@ -23,12 +23,14 @@ Tensor unary(std::string_view name, const Tensor& x, const F& f, UnaryVjp vjp,
 
 // A unary op whose gradient is a function of dy and y.
 template <class F>
-Tensor unary_of_result(std::string_view name, const Tensor& x, const F& f, UnaryVjp vjp) {
+Tensor unary_of_result(std::string_view name, const Tensor& x, const F& f, UnaryVjp vjp,
+                       OpOptions options = {}) {
   return apply(
       name, {x}, [f](Inputs in, Saved& saved) { return saved.keep(map(in[0], f)); },
       [vjp](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         return {vjp(dy, saved[0])};
-      });
+      },
+      std::move(options));
 }
 
 }  // namespace tapegrad

@@ -112,6 +112,8 @@ TEST_CASE(
       "run::JsonMasks::", "nn::Transformer", "nn::translate",
       "nn::Experts::", "nn::GatedDeltaNet::", "nn::Mamba2::", "nn::ShortConv::",
       "nn::RouterLosses::", "clamped_swiglu", "grouped_linear",
+      // Rows of ops for graphs of ONNX.
+      "OnnxAttribute::", "OnnxCall::", "index_select",
       // Several processes, --ema, --plan, --eval-only, --interactive, --watch.
       "detail::mpi_carrier", "optim::make_local_steps", "optim::make_shared_weights",
       "optim::with_averages", "gpt::print_forecast", "run::assumed_step",

@@ -43,6 +43,8 @@ const std::map<std::string, Names> kWithoutGradients = {
     {"autograd/apply.h", {"keep", "apply_many"}},
     {"autograd/check/gradcheck.h", {"check_function"}},
     {"autograd/kernels/elementwise.h", {"map", "zip", "add_in_place"}},  // for forwards
+    {"autograd/onnx/export_onnx.h", {"export_onnx"}},                    // on a tape of its own
+    {"autograd/onnx/onnx_call.h", {"value"}},
     {"autograd/profile.h", {"touches", "made"}},
     {"autograd/tape.h", {"watch", "tracks", "backward", "gradient", "BackwardOptions.seeds"}},
     {"autograd/tensor/tracked.h", {"is_tracked", "check_untracked"}},

@@ -1,5 +1,6 @@
 #include "tapegrad/run/models/formats/onnx/internal/onnx_layers.h"
 
+#include "tapegrad/autograd/onnx/internal/recorded_nodes.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/autograd/tensor/internal/write_stored.h"
 #include "tapegrad/run/models/formats/onnx/internal/onnx_weights.h"
@@ -8,22 +9,7 @@ namespace tapegrad::run {
 namespace {
 
 OnnxValue activate(OnnxGraph& g, const OnnxValue& x, nn::Activation activation) {
-  switch (activation) {
-    case nn::Activation::gelu:
-      return gelu(g, x, Gelu::tanh);
-    case nn::Activation::gelu_erf:
-      return gelu(g, x, Gelu::erf);
-    case nn::Activation::relu:
-      return relu(g, x);
-    case nn::Activation::silu:
-      return silu(g, x);
-    case nn::Activation::relu2:
-      return relu2(g, x);
-    case nn::Activation::clamped_swiglu:
-      break;
-  }
-  fail("ONNX export does not know the activation {}",
-       names_of(activation)[static_cast<std::size_t>(activation)]);
+  return recorded_nodes(g, x, [=](const Tensor& t) { return nn::activate(t, activation); });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "tapegrad/run/models/formats/onnx/internal/onnx_ops.h"
 
 #include <cmath>
-#include <numbers>
 
 namespace tapegrad::run {
 
@@ -57,24 +56,6 @@ OnnxValue scaled(OnnxGraph& g, const OnnxValue& x, double by) {
 OnnxValue softcap(OnnxGraph& g, const OnnxValue& x, double cap) {
   return cap == 0 ? x : scaled(g, g("Tanh", {scaled(g, x, 1 / cap)}), cap);
 }
-OnnxValue relu(OnnxGraph& g, const OnnxValue& x) { return g("Relu", {x}); }
-OnnxValue relu2(OnnxGraph& g, const OnnxValue& x) {
-  const OnnxValue y = relu(g, x);
-  return g("Mul", {y, y});
-}
-OnnxValue silu(OnnxGraph& g, const OnnxValue& x) { return g("Mul", {x, g("Sigmoid", {x})}); }
-
-OnnxValue gelu(OnnxGraph& g, const OnnxValue& x, Gelu form) {
-  const OnnxValue one = g.real(1);
-  if (form == Gelu::erf) {
-    const OnnxValue erf = g("Erf", {g("Div", {x, g.real(std::numbers::sqrt2)})});
-    return g("Mul", {g("Mul", {x, g("Add", {erf, one})}), g.real(0.5)});
-  }
-  const OnnxValue cubic = g("Mul", {g("Pow", {x, g.real(3)}), g.real(0.044715)});
-  const OnnxValue inner = g("Mul", {g("Add", {x, cubic}), g.real(std::sqrt(2 / std::numbers::pi))});
-  return g("Mul", {g("Mul", {x, g.real(0.5)}), g("Add", {g("Tanh", {inner}), one})});
-}
-
 OnnxValue rms_norm(OnnxGraph& g, const OnnxValue& x, const OnnxValue& weight, double eps) {
   return divided(g, x, mean(g, g("Pow", {x, g.real(2)})), {.eps = eps}, weight);
 }

@@ -218,9 +218,9 @@ TEST_CASE("weights that are too large for a message stand in a file beside it", 
   const TempFolder folder;
   // A matrix fills a page of 4,096 bytes, others do not.
   const run::TextModel model = model_of(llama([](auto& c) { c.n_embd = 32; }));
-  const run::OnnxGraph graph = run::decoder_graph(model.gpt, model.params, stored_type("f32"));
-  CHECK_FALSE(run::write_onnx(folder / "inside.onnx", graph));
-  CHECK(run::write_onnx(folder / "outside.onnx", graph, 1000));
+  const OnnxGraph graph = run::decoder_graph(model.gpt, model.params, stored_type("f32"));
+  CHECK_FALSE(write_onnx(folder / "inside.onnx", graph));
+  CHECK(write_onnx(folder / "outside.onnx", graph, 1000));
   CHECK_FALSE(fs::exists(folder / "inside.onnx_data"));
   const OnnxFile inside(folder / "inside.onnx"), outside(folder / "outside.onnx");
   for (const auto& t : inside.model.graph().initializer()) {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "tapegrad/autograd/onnx/internal/onnx_graph.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/params.h"
-#include "tapegrad/run/models/formats/onnx/internal/onnx_graph.h"
 
 namespace tapegrad::run {
 

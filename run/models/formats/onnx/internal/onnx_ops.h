@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tapegrad/autograd/onnx/internal/onnx_graph.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/run/models/formats/onnx/internal/onnx_graph.h"
 
 namespace tapegrad::run {
 
@@ -28,10 +28,6 @@ OnnxValue with_past(OnnxGraph& g, const std::string& part, const OnnxValue& now,
 OnnxValue scaled(OnnxGraph& g, const OnnxValue& x, double by);
 // x itself for a cap of 0.
 OnnxValue softcap(OnnxGraph& g, const OnnxValue& x, double cap);
-OnnxValue relu(OnnxGraph& g, const OnnxValue& x);
-OnnxValue relu2(OnnxGraph& g, const OnnxValue& x);
-OnnxValue silu(OnnxGraph& g, const OnnxValue& x);
-OnnxValue gelu(OnnxGraph& g, const OnnxValue& x, Gelu form);
 
 // Over the last dimension, of `channels` elements. An empty weight is 1, an empty bias 0.
 OnnxValue rms_norm(OnnxGraph& g, const OnnxValue& x, const OnnxValue& weight, double eps);

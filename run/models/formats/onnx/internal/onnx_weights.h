@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "tapegrad/run/models/formats/onnx/internal/onnx_graph.h"
+#include "tapegrad/autograd/onnx/internal/onnx_graph.h"
 
 namespace tapegrad::run {
 

@@ -9,23 +9,16 @@
 #include <variant>
 #include <vector>
 
+#include "tapegrad/autograd/onnx/internal/wire_message.h"
+#include "tapegrad/autograd/onnx/onnx_call.h"
 #include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/autograd/tensor/tensor.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/run/models/formats/onnx/internal/wire_message.h"
 
-namespace tapegrad::run {
+namespace tapegrad {
 
 // TensorProto.DataType of ONNX.
-enum class OnnxType { f32 = 1, u8 = 2, i64 = 7, boolean = 9, f16 = 10 };
-
-// The name of a tensor that a graph computes or is given. Empty: an input that a node does without.
-using OnnxValue = std::string;
-
-struct OnnxAttribute {
-  std::string_view name;
-  std::variant<std::int64_t, double, std::vector<std::int64_t>> value;
-};
+enum class OnnxType { f32 = 1, u8 = 2, i32 = 6, i64 = 7, boolean = 9, f16 = 10, f64 = 11 };
 
 // A size of a tensor, or the name of one that is known when the graph runs.
 using OnnxSize = std::variant<std::int64_t, std::string_view>;
@@ -64,6 +57,8 @@ class OnnxGraph {
   OnnxValue byte(std::uint8_t value);
   OnnxValue whole(std::int64_t value);
   OnnxValue wholes(const std::vector<std::int64_t>& values);
+  // Any small tensor. Equal ones are one.
+  OnnxValue constant(OnnxType type, const Shape& shape, std::string_view bytes);
   // Weights of one name are one, the first.
   OnnxValue weight(OnnxWeight weight);
 
@@ -78,7 +73,6 @@ class OnnxGraph {
   std::vector<OnnxValue> node(std::string_view op, const std::vector<OnnxValue>& inputs,
                               std::vector<OnnxValue> outputs,
                               const std::vector<OnnxAttribute>& attributes);
-  OnnxValue constant(OnnxType type, const Shape& shape, std::string_view bytes);
 
   WireMessage message_;
   std::string part_;
@@ -96,4 +90,4 @@ inline constexpr std::string_view kOnnxData = "_data";
 bool write_onnx(const std::filesystem::path& path, const OnnxGraph& graph,
                 std::uint64_t most_inside = kMostInsideOnnx);
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad

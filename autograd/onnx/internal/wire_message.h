@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace tapegrad::run {
+namespace tapegrad {
 
 // A message in protobuf's wire format (protobuf.dev/programming-guides/encoding), field by field.
 // The format is that small, and the libraries do not depend on protobuf: see
@@ -44,4 +44,4 @@ class WireMessage {
   std::string bytes_;
 };
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace tapegrad::run {
+namespace tapegrad {
 
 // The fields of ONNX's messages that are written, by their numbers in onnx.proto3
 // (github.com/onnx/onnx): the numbers are the format.
@@ -47,4 +47,4 @@ struct OnnxSizeField {
   enum : int { value = 1, name = 2 };
 };
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad

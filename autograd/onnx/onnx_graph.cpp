@@ -1,11 +1,11 @@
-#include "tapegrad/run/models/formats/onnx/internal/onnx_graph.h"
+#include "tapegrad/autograd/onnx/internal/onnx_graph.h"
 
 #include <fmt/format.h>
 
+#include "tapegrad/autograd/onnx/internal/onnx_fields.h"
 #include "tapegrad/base/version.h"
-#include "tapegrad/run/models/formats/onnx/internal/onnx_fields.h"
 
-namespace tapegrad::run {
+namespace tapegrad {
 namespace {
 
 WireMessage value_message(const std::string& name, OnnxType type,
@@ -203,7 +203,7 @@ bool write_onnx(const std::filesystem::path& path, const OnnxGraph& graph,
 
   // The sizes of all parts stand before them.
   WireMessage name;
-  name.text(OnnxGraphField::name, "decoder");
+  name.text(OnnxGraphField::name, "tapegrad");
   std::uint64_t graph_size = name.bytes().size() + graph.message().bytes().size();
   const std::vector<std::uint64_t> places = places_outside(weights);
   std::vector<std::string> heads;
@@ -227,4 +227,4 @@ bool write_onnx(const std::filesystem::path& path, const OnnxGraph& graph,
   return outside;
 }
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad
