@@ -1,6 +1,7 @@
 #include "tapegrad/optim/gradient_sync.h"
 
 #include "tapegrad/autograd/internal/finite.h"
+#include "tapegrad/optim/meetings/internal/file_meetings.h"
 #include "tapegrad/optim/optimizer_state.h"
 #include "tapegrad/optim/processes/internal/local_steps_sync.h"
 #include "tapegrad/optim/processes/internal/shared_gradient_sync.h"
@@ -65,6 +66,14 @@ std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
   if (processes != nullptr && processes->alone()) processes = nullptr;
   check(!local || shard != Shard::parameters,
         "processes that make local steps have weights of their own, and cannot share them");
+  if (local && local->place) {
+    check(buffers.empty(),
+          "groups that meet through files have '{}' change in their steps, each in another way",
+          buffers.front().first);
+    const Sharing inside{.sent = CommDType::f32, .shard = shard, .local = {}};
+    return meet_by_files(make_gradient_sync(parameters, groups, processes, inside), parameters,
+                         *local, processes, sent);
+  }
   if (local) return make_local_steps(parameters, groups, *local, processes, sent, buffers);
   check(sent != CommDType::int8, "int8 is for differences of weights, which local steps make");
   if (processes == nullptr) return std::make_unique<OwnUpdates>(parameters, groups);

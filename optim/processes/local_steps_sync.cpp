@@ -6,13 +6,11 @@
 #include <span>
 #include <utility>
 
-#include "tapegrad/base/parallel.h"
 #include "tapegrad/optim/internal/sent_values.h"
+#include "tapegrad/optim/processes/internal/outer_step.h"
 
 namespace tapegrad::optim {
 namespace {
-
-constexpr std::int64_t kGrain = 16384;
 
 // Bytes that are counted with those of tensors.
 Tensor block(std::int64_t bytes) { return Tensor::empty({bytes}, DType::u8); }
@@ -24,14 +22,6 @@ std::span<std::byte> bytes_in(Tensor& t) {
 void copy_values(const Tensor& from, Tensor& to) {
   const std::span<const float> values = from.values<float>();
   std::copy(values.begin(), values.end(), to.mutable_data<float>());
-}
-
-// Calls work(i) for each of n elements, by all threads.
-template <class Work>
-void for_each(std::int64_t n, const Work& work) {
-  parallel_for(n, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) work(i);
-  });
 }
 
 }  // namespace
@@ -96,8 +86,8 @@ void LocalStepsSync::step(double lr, double grad_factor, double decay_factor) {
 
 void LocalStepsSync::meet(std::size_t b) {
   Tensor step = mean_difference(buckets_[b]);
-  make_outer_step(step, momentum_[b]);
-  move_anchor(buckets_[b], step);
+  make_outer_step(local_, step, momentum_[b]);
+  take_steps(buckets_[b], step);
 }
 
 std::vector<std::size_t> LocalStepsSync::bytes_of_ranks(const Bucket& bucket) const {
@@ -117,10 +107,9 @@ Tensor LocalStepsSync::packed_differences(const Bucket& bucket) const {
   std::uint8_t* to = packed.mutable_data<std::uint8_t>();
   for (const Fragment& f : bucket.fragments) {
     Tensor difference = Tensor::empty({f.size()});
-    for_each(f.size(),
-             [a = anchor_[f.parameter].data<float>() + f.begin,
-              w = parameters_[f.parameter].second.data<float>() + f.begin,
-              d = difference.mutable_data<float>()](std::int64_t i) { d[i] = a[i] - w[i]; });
+    subtract(anchor_[f.parameter].data<float>() + f.begin,
+             parameters_[f.parameter].second.data<float>() + f.begin,
+             difference.mutable_data<float>(), f.size());
     pack(sent_, difference.data<float>(), to, f.size());
     to += bytes_sent(sent_, f.size());
   }
@@ -149,29 +138,15 @@ Tensor LocalStepsSync::mean_difference(const Bucket& bucket) const {
       Tensor term = Tensor::empty({f.size()});
       unpack(sent_, from, term.mutable_data<float>(), f.size());
       from += bytes_sent(sent_, f.size());
-      for_each(f.size(),
-               [t = term.data<float>(), sum = mean.mutable_data<float>() + own_place(bucket, f)](
-                   std::int64_t i) { sum[i] += t[i]; });
+      add_to(mean, own_place(bucket, f), term);
     }
   }
-  for_each(mean.numel(), [m = mean.mutable_data<float>(),
-                          n = static_cast<float>(ranks())](std::int64_t i) { m[i] /= n; });
+  divide(mean, ranks());
   return mean;
 }
 
-// Makes of the gradient what is subtracted.
-void LocalStepsSync::make_outer_step(Tensor& gradient, Tensor& momentum) const {
-  for_each(gradient.numel(),
-           [g = gradient.mutable_data<float>(), b = momentum.mutable_data<float>(),
-            lr = static_cast<float>(local_.learning_rate),
-            mu = static_cast<float>(local_.momentum)](std::int64_t i) {
-             b[i] = mu * b[i] + g[i];
-             g[i] = lr * (g[i] + mu * b[i]);
-           });
-}
-
 // Every rank's step of its share becomes everybody's, and the weights are those of the new anchor.
-void LocalStepsSync::move_anchor(const Bucket& bucket, const Tensor& own_step) {
+void LocalStepsSync::take_steps(const Bucket& bucket, const Tensor& own_step) {
   const std::vector<std::size_t> sizes = bytes_of_ranks(bucket);
   std::size_t bytes = 0;
   for (const std::size_t size : sizes) bytes += size;
@@ -187,11 +162,8 @@ void LocalStepsSync::move_anchor(const Bucket& bucket, const Tensor& own_step) {
     Tensor step = Tensor::empty({f.size()});
     unpack(sent_, from, step.mutable_data<float>(), f.size());
     from += bytes_sent(sent_, f.size());
-    for_each(f.size(),
-             [s = step.data<float>(), a = anchor_[f.parameter].mutable_data<float>() + f.begin,
-              w = parameters_[f.parameter].second.mutable_data<float>() + f.begin](std::int64_t i) {
-               w[i] = a[i] -= s[i];
-             });
+    move_anchor(step.data<float>(), anchor_[f.parameter].mutable_data<float>() + f.begin,
+                parameters_[f.parameter].second.mutable_data<float>() + f.begin, f.size());
   }
 }
 

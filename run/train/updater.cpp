@@ -57,12 +57,12 @@ std::unique_ptr<optim::GradientSync> make_sync(const Task& task, const Optimizer
 Updater::Updater(const Task& task, const OptimizerOptions& options, optim::GradientSync& sync,
                  Processes* processes)
     : task_(task),
-      batches_(options.gradient_accumulation_steps),
+      batches_(options.own_batches()),
       max_norm_(options.grad_clip),
       decay_(options.decay_factor()),
       most_deviations_(options.skip_outliers),
       check_finite_(options.check_finite),
-      local_(options.local_steps.has_value()),
+      local_(options.local_steps && !options.meet),
       sync_(sync),
       processes_(processes) {}
 

@@ -44,8 +44,7 @@ class LocalStepsSync : public GradientSync {
   void meet(std::size_t bucket);
   Tensor mean_difference(const Bucket& bucket) const;
   Tensor packed_differences(const Bucket& bucket) const;
-  void make_outer_step(Tensor& gradient, Tensor& momentum) const;
-  void move_anchor(const Bucket& bucket, const Tensor& own_step);
+  void take_steps(const Bucket& bucket, const Tensor& own_step);
   std::vector<std::size_t> bytes_of_ranks(const Bucket& bucket) const;
   // Where this rank's part of a fragment that it owns begins in tensors of its share of a bucket.
   std::int64_t own_place(const Bucket& bucket, const Fragment& f) const {
