@@ -64,7 +64,7 @@ optim::Sharing OptimizerOptions::sharing() const {
 
 std::int64_t OptimizerOptions::groups() const {
   check(meet || !(group || of || meet_key),
-        "group, of and meet_key are for groups that meet through files (meet)");
+        "group, of and meet_key are for groups that meet through files: meet says in which folder");
   if (!meet) return 1;
   check(local_steps && group && of,
         "meet needs local_steps, the steps between two meetings, the name of this group (group) "

@@ -96,7 +96,8 @@ struct OptimizerOptions {
   double outer_learning_rate = optim::LocalSteps().learning_rate;
   double outer_momentum = optim::LocalSteps().momentum;
   // Local steps of groups that meet through files: see optim::MeetingPlace. `of` is the names of
-  // all groups, such as "a,b,c".
+  // all groups, such as "a,b,c". A run folder does not say where the files are: it may be a
+  // stranger's, and nothing is written where it says.
   std::optional<std::string> meet = {}, group = {}, of = {}, meet_key = {};
   bool check_finite = false;  // see TapeOptions
 
@@ -209,14 +210,14 @@ struct OptimizerOptions {
     t("meet", o.meet,
       "after every --local-steps, meet the groups in other places through files in DIR, which "
       "tapegrad meet and whatever carries the files bring together",
-      {.value = "DIR", .newer = true});
+      {.value = "DIR", .lasting = Lasting::call});
     t("group", o.group, "the name of this group (--meet)",
       {.value = "NAME", .lasting = Lasting::model, .newer = true});
     t("of", o.of, "the names of all groups that meet, the same list for all of them",
       {.value = "A,B,…", .lasting = Lasting::model, .newer = true});
     t("meet_key", o.meet_key,
       "sign the files of --meet by the key in FILE, and take none that is not signed by it",
-      {.value = "FILE", .newer = true});
+      {.value = "FILE", .lasting = Lasting::call});
     t("check_finite", o.check_finite,
       "stop at the first NaN or infinity of a step, and name the op and module that made it",
       {.lasting = Lasting::call});

@@ -94,8 +94,10 @@ TEST_CASE("a group that is stopped while it waits goes on when it is resumed", "
       CHECK(r.code == (signal == SIGTERM ? tapegrad::kInterruptedExitCode : -SIGKILL));
     }
     check_ended_well(met.meet());
+    CHECK_THAT(train(resume_run(met.folder / "a", kMetEvery)).err,
+               ContainsSubstring("meet says in which folder"));
     for (const char* name : {"a", "b"}) {
-      const Result r = train(resume_run(met.folder / name, kMetEvery));
+      const Result r = train(resume_run(met.folder / name, kMetEvery) + Args{"--meet", met.files});
       check_ended_well(r);
       CHECK_THAT(r.out, ContainsSubstring("meeting 1 of a, b"));
     }
