@@ -80,9 +80,11 @@ std::optional<optim::Arrivals> wait_for_groups(const Options& o, const std::stri
   const Stopwatch watch;
   auto look = look_of(o.folder);
   optim::Arrivals found = optim::find_arrivals(o.folder, key);
-  std::vector<std::string> said;
+  std::vector<std::string> before, said;
   while (!all_there(found)) {
-    if (found.refused != said) say(said = found.refused);
+    // What is said of a file that is being copied changes all the time.
+    if (found.refused != said && found.refused == before) say(said = found.refused);
+    before = found.refused;
     if (watch.seconds() >= minute * o.wait.value_or(0)) break;
     std::this_thread::sleep_for(kLookAgain);
     if (interrupted()) return std::nullopt;

@@ -205,12 +205,14 @@ class Trainer {
     constexpr auto kLookAgain = std::chrono::milliseconds(200);
     const bool due = sync_->meeting_due();
     if (due) save();
-    std::string said;
+    std::string before, said;
     while (true) {
       const std::string words = sync_->meet();
-      if (words != said) report_.line(words);
-      if (!sync_->meeting_due()) break;
-      said = words;
+      const bool held = !sync_->meeting_due();
+      // What is said of a file that is being copied changes all the time.
+      if (!words.empty() && words != said && (held || words == before)) report_.line(said = words);
+      if (held) break;
+      before = words;
       std::this_thread::sleep_for(kLookAgain);
       if (!alone()) in_order(std::vector<char>(), 0, processes_);  // agrees on a signal
       if (interrupted()) return false;
