@@ -45,6 +45,18 @@ TEST_CASE("ranks share the optimiser's tensors, unless they make local steps", "
   CHECK(memory_of_rank(kAlone, 1, steps).optimizer == 4 * kWeights);
 }
 
+TEST_CASE(
+    "a group that meets others through files keeps an anchor, and has a file in place of a pass",
+    "[memory]") {
+  optim::Sharing files{.local = optim::LocalSteps()};
+  files.local->place = optim::MeetingPlace{"meetings", "a", {"a", "b"}};
+  CHECK(memory_of_rank(kAlone, 1, files).optimizer == 3 * kWeights);
+  CHECK(memory_of_rank(kAlone, 1, files).total == 6 * kWeights);
+  files.sent = optim::CommDType::bf16;
+  CHECK(memory_of_rank(kAlone, 1, files).total == 5.5 * kWeights);
+  CHECK(memory_of_rank(kAlone, 4, files).optimizer == 1.5 * kWeights);
+}
+
 TEST_CASE("ranks have gradients of their share, and of parameters what they are asked to share",
           "[memory]") {
   const MemoryEstimate gradients = memory_of_rank(kAlone, 4);
