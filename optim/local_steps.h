@@ -36,7 +36,10 @@ struct MeetingPlace {
 struct LocalSteps {
   std::int64_t steps = 1;
   double learning_rate = 0.7, momentum = 0.9;  // of the outer step
-  std::optional<MeetingPlace> place = {};      // nothing: processes meet by MPI
+  // Processes that meet by MPI may do so as so many groups, of neighbours, as many in each: those
+  // of a group share each step, and make the bits of one process. Nothing: each is by itself.
+  std::optional<std::int64_t> groups = {};
+  std::optional<MeetingPlace> place = {};  // nothing: by MPI
 };
 
 }  // namespace tapegrad::optim

@@ -55,6 +55,7 @@ std::int64_t OptimizerOptions::averaged_steps() const {
 optim::Sharing OptimizerOptions::sharing() const {
   optim::Sharing sharing{.sent = comm_dtype, .shard = shard, .local = {}};
   if (local_steps) sharing.local = {*local_steps, outer_learning_rate, outer_momentum};
+  if (sharing.local) sharing.local->groups = groups;
   if (local_steps && meet) {
     sharing.local->place = optim::MeetingPlace{
         *meet, group.value_or(""), optim::group_names(of.value_or("")), meet_key.value_or("")};
@@ -62,7 +63,7 @@ optim::Sharing OptimizerOptions::sharing() const {
   return sharing;
 }
 
-std::int64_t OptimizerOptions::groups() const {
+std::int64_t OptimizerOptions::group_count() const {
   check(meet || !(group || of || meet_key),
         "group, of and meet_key are for groups that meet through files: meet says in which folder");
   if (!meet) return 1;
@@ -119,10 +120,16 @@ void OptimizerOptions::validate() const {
         "made by others");
   check(local_steps || comm_dtype != optim::CommDType::int8,
         "comm_dtype int8 is for what local_steps changed, and not for gradients");
-  check(gradient_accumulation_steps % groups() == 0,
+  check(!groups || (local_steps && !meet),
+        "groups is for processes that make local_steps and meet by MPI, not through files (meet)");
+  check(gradient_accumulation_steps % groups.value_or(1) == 0,
         "gradient_accumulation_steps {}: {} groups cannot share out so many batches of a step "
         "evenly",
-        gradient_accumulation_steps, groups());
+        gradient_accumulation_steps, groups.value_or(1));
+  check(gradient_accumulation_steps % group_count() == 0,
+        "gradient_accumulation_steps {}: {} groups cannot share out so many batches of a step "
+        "evenly",
+        gradient_accumulation_steps, group_count());
   learning_rates().validate();
   rules.validate();
 }

@@ -95,6 +95,7 @@ struct OptimizerOptions {
   std::optional<std::int64_t> local_steps = {};  // see sharing()
   double outer_learning_rate = optim::LocalSteps().learning_rate;
   double outer_momentum = optim::LocalSteps().momentum;
+  std::optional<std::int64_t> groups = {};  // of processes that meet by MPI: see optim::LocalSteps
   // Local steps of groups that meet through files: see optim::MeetingPlace. `of` is the names of
   // all groups, such as "a,b,c". A run folder does not say where the files are: it may be a
   // stranger's, and nothing is written where it says.
@@ -115,9 +116,9 @@ struct OptimizerOptions {
   optim::Sharing sharing() const;
   // How many groups share a step's batches, beside processes: 1 unless they meet through files.
   // Error if the options of these do not go together.
-  std::int64_t groups() const;
+  std::int64_t group_count() const;
   // The batches of a step that are this group's.
-  std::int64_t own_batches() const { return gradient_accumulation_steps / groups(); }
+  std::int64_t own_batches() const { return gradient_accumulation_steps / group_count(); }
   // The next step from this one on at which processes meet: the step itself without local steps.
   std::int64_t meeting_from(std::int64_t step) const;
   // A tenth of the schedule's steps, but at most most_warmup.
@@ -207,6 +208,10 @@ struct OptimizerOptions {
       {.least = 0, .newer = true});
     t("outer_momentum", o.outer_momentum, "Nesterov momentum of that step",
       {.least = 0, .most = 1, .below_most = true, .newer = true});
+    t("groups", o.groups,
+      "let processes make --local-steps as G groups of neighbours, whose members share each step "
+      "[each process by itself]",
+      {.least = 1, .most = 1 << 20, .value = "G", .newer = true});
     t("meet", o.meet,
       "after every --local-steps, meet the groups in other places through files in DIR, which "
       "tapegrad meet and whatever carries the files bring together",

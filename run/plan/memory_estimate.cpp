@@ -209,7 +209,9 @@ MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks,
       ranks == 1 ? estimate : memory_of_share(estimate, ranks, sharing.shard);
   if (!sharing.local) return shared;
   if (sharing.local->place) return with_file_meetings(shared, estimate.gradients, sharing.sent);
-  MemoryEstimate e = estimate;
+  const int groups = static_cast<int>(sharing.local->groups.value_or(ranks));
+  const int members = std::max(1, ranks / groups);
+  MemoryEstimate e = members == 1 ? estimate : memory_of_share(estimate, members, sharing.shard);
   constexpr double bucket = sizeof(float) * static_cast<double>(optim::kBucketSize);
   // What is trained has a gradient as large as itself. At a meeting, a bucket is sent, received,
   // and added up.

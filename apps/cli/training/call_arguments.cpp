@@ -140,7 +140,7 @@ void resolve_shared(CallOptions& call, run::OptimizerOptions& optimizer, const G
   }
   if (stored && optimizer.dtype == run::TrainDtype::automatic) optimizer.dtype = stored->dtype;
   as_usage([&] {
-    const int shares = processes * static_cast<int>(optimizer.groups());
+    const int shares = processes * static_cast<int>(optimizer.group_count());
     optimizer.gradient_accumulation_steps =
         batches_of_ranks(optimizer.gradient_accumulation_steps, folder.resumes(), given, shares);
   });

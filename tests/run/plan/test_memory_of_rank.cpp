@@ -43,6 +43,11 @@ TEST_CASE("ranks share the optimiser's tensors, unless they make local steps", "
   CHECK(local.optimizer == 3.25 * kWeights);
   CHECK(local.total == kAlone.total + 1.25 * kWeights + 3 * kBucket);
   CHECK(memory_of_rank(kAlone, 1, steps).optimizer == 4 * kWeights);
+  // Groups of two share moments and gradients inside.
+  optim::Sharing groups{.local = optim::LocalSteps()};
+  groups.local->groups = 2;
+  CHECK(memory_of_rank(kAlone, 4, groups).optimizer == kWeights + 1.25 * kWeights);
+  CHECK(memory_of_rank(kAlone, 4, groups).gradients == kWeights / 2);
 }
 
 TEST_CASE(
