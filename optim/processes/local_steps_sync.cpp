@@ -97,11 +97,11 @@ void LocalStepsSync::step(double lr, double grad_factor, double decay_factor) {
     copy_values(buffers_[i].second, kept_[i]);  // what came after the step of the meeting, too
   }
   if (++made_ < local_.steps) return;
-  for (std::size_t b = 0; b < buckets_.size(); ++b) meet(b);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) meet_for(b);
   made_ = 0;
 }
 
-void LocalStepsSync::meet(std::size_t b) {
+void LocalStepsSync::meet_for(std::size_t b) {
   Tensor step = mean_difference(buckets_[b]);
   make_outer_step(local_, step, momentum_[b]);
   take_steps(buckets_[b], step);

@@ -51,7 +51,7 @@ class LocalStepsSync : public GradientSync {
   int member() const { return rank() % members_; }
   // The processes with this member's number in all groups.
   Processes* across() const { return members_ == 1 ? processes_ : across_.get(); }
-  void meet(std::size_t bucket);
+  void meet_for(std::size_t bucket);
   Tensor mean_difference(const Bucket& bucket) const;
   Tensor packed_differences(const Bucket& bucket) const;
   void take_steps(const Bucket& bucket, const Tensor& own_step);
