@@ -277,7 +277,7 @@ void init_gpt2(const Decoder& model, const Params& p, Rng& rng) {
   }
   // A tied weight is visited twice: as the embedding's and as the head's.
   if (model.config.tied) refill(model.wte.weight, normal(0, 0.02), rng);
-  const double projection = 0.02 / std::sqrt(2.0 * model.config.n_layer);
+  const double projection = 0.02 / std::sqrt(model.config.residual_parts());
   for (const auto& [name, t] : p.parameters()) {
     if (projects_into_residual(name)) refill(t, normal(0, projection), rng);
   }

@@ -153,7 +153,7 @@ using GPT = Decoder;
 
 // nanoGPT's initialisation, drawn after the construction as its apply(_init_weights) does: N(0,
 // 0.02) for linears and embeddings, biases 0, and projections into the residual stream N(0,
-// 0.02/√(2·n_layer)).
+// 0.02/√N) with N of them: 2·n_layer, but for blocks that lack a part.
 void init_gpt2(const Decoder& model, const Params& p, Rng& rng);
 
 }  // namespace tapegrad::nn

@@ -38,6 +38,15 @@ std::string shortest(const std::string& pattern, int blocks) {
   return letters.substr(0, size);
 }
 
+// True if has(block) of some block of so many.
+template <class Has>
+bool any_block(const Has& has, int blocks) {
+  for (int i = 0; i < blocks; ++i) {
+    if (has(i)) return true;
+  }
+  return false;
+}
+
 // The numbers of "1,1.25,2". Error, naming the option, for another text.
 std::vector<double> numbers_in(std::string_view option, std::string_view text) {
   std::vector<double> numbers;
@@ -125,6 +134,19 @@ void check_needs(const DecoderConfig& c) {
   }
 }
 
+// Each block has a part, and some block one that mixes positions.
+void check_parts(const DecoderConfig& c) {
+  check(c.ff_pattern.find_first_not_of("FN") == std::string::npos,
+        "ff_pattern '{}' must be a row of F, for blocks with a feed-forward, and N", c.ff_pattern);
+  for (int i = 0; i < c.n_layer; ++i) {
+    check(c.has_mixer(i) || c.has_feed_forward(i),
+          "mixer_pattern {} and ff_pattern {} leave block {} without a part", c.mixer_pattern,
+          c.ff_pattern, i);
+  }
+  check(any_block([&](int block) { return c.has_mixer(block); }, c.n_layer),
+        "mixer_pattern {} leaves no block that mixes positions", c.mixer_pattern);
+}
+
 // As where transformers counts: both ends of the ramp lie among the pairs then.
 void check_yarn(const DecoderConfig& c) {
   check(c.rope_base > 1, "rope_scaling yarn needs rope_base above 1, not {}", c.rope_base);
@@ -184,11 +206,14 @@ DecoderConfig DecoderConfig::with_defaults() const {
   if (with_mlp_bias() == with_bias()) c.mlp_bias.reset();
   if (!rotary() || turned_channels() == channels_per_head()) c.rope_channels.reset();
   c.moe.pattern = shortest(moe.pattern, n_layer);
-  if (c.moe.pattern == "D") c.moe = {};
+  const auto routes = [this](int block) { return has_experts(block); };
+  if (moe.exist() && !any_block(routes, n_layer)) c.moe = {};
   if (c.moe.pattern == "E") c.moe.pattern.clear();
   if (c.moe.exist()) c.moe.inner = expert_inner();
   if (c.moe.exist() && c.moe.pattern.empty()) c.n_inner = c.moe.inner;  // nothing else has a width
   c.mixer_pattern = shortest(mixer_pattern, n_layer);
+  c.ff_pattern = shortest(ff_pattern, n_layer);
+  if (c.ff_pattern == "F") c.ff_pattern.clear();
   const DeltaSizes delta = delta_sizes();
   c.delta_heads = static_cast<int>(delta.heads);
   c.delta_key_heads = static_cast<int>(delta.key_heads);
@@ -262,7 +287,9 @@ void DecoderConfig::forget_unused_mixers() {
   }
   if (!mambas) mamba = {};
   if (!has_some('P')) scales = {};
-  if (!convs && !deltas && !mambas) mixer_pattern.clear(), conv_kernel = plain.conv_kernel;
+  if (convs || deltas || mambas) return;
+  conv_kernel = plain.conv_kernel;
+  if (!has_some('N')) mixer_pattern.clear();
 }
 
 char DecoderConfig::mixer(int block) const {
@@ -275,9 +302,13 @@ bool DecoderConfig::mixes_by(int block, char part) const {
 }
 
 bool DecoderConfig::has_some(char part) const {
-  bool some = false;
-  for (int i = 0; i < n_layer; ++i) some = some || mixes_by(i, part);
-  return some;
+  return any_block([&](int block) { return mixes_by(block, part); }, n_layer);
+}
+
+int DecoderConfig::residual_parts() const {
+  int parts = 0;
+  for (int i = 0; i < n_layer; ++i) parts += (has_mixer(i) ? 1 : 0) + (has_feed_forward(i) ? 1 : 0);
+  return parts;
 }
 
 bool DecoderConfig::is_recurrent() const { return has_some('D') || has_some('M'); }
@@ -310,8 +341,13 @@ MambaScales BlockScales::of_mamba() const {
   return all;
 }
 
+bool DecoderConfig::has_feed_forward(int block) const {
+  return ff_pattern.empty() || letter_of(ff_pattern, block) == 'F';
+}
+
 bool DecoderConfig::has_experts(int block) const {
-  return moe.exist() && (moe.pattern.empty() || letter_of(moe.pattern, block) == 'E');
+  return moe.exist() && has_feed_forward(block) &&
+         (moe.pattern.empty() || letter_of(moe.pattern, block) == 'E');
 }
 
 bool DecoderConfig::turns(int block) const {
@@ -351,11 +387,12 @@ void DecoderConfig::validate() const {
   check(rope_pattern.find_first_not_of("RN") == std::string::npos,
         "rope_pattern '{}' must be a row of R, for blocks with rotary positions, and N",
         rope_pattern);
-  check(mixer_pattern.find_first_not_of("ACDMP") == std::string::npos,
+  check(mixer_pattern.find_first_not_of("ACDMNP") == std::string::npos,
         "mixer_pattern '{}' must be a row of C, for blocks with a convolution, D, for those with a "
-        "gated delta net, M, for those with a Mamba-2, P, for those with one beside attention, and "
-        "A",
+        "gated delta net, M, for those with a Mamba-2, P, for those with one beside attention, N, "
+        "for a feed-forward alone, and A",
         mixer_pattern);
+  check_parts(*this);
   scales.of_mamba();
   check(delta_sizes().heads % delta_sizes().key_heads == 0,
         "delta_heads {} are not divisible by delta_key_heads {}", delta_sizes().heads,

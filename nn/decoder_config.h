@@ -89,8 +89,12 @@ struct DecoderConfig {
   // Which blocks have something in place of attention, as a row of letters that is repeated over
   // the blocks: C has a gated short convolution (ShortConv), D a gated delta net (GatedDeltaNet), M
   // a Mamba-2 (Mamba2), A has attention, and P attention and a Mamba-2 in parallel: both get the
-  // same input, and their outputs are added. Empty: all have attention.
+  // same input, and their outputs are added. N has nothing of this, and no norm for it: such a
+  // block is a feed-forward alone. Empty: all have attention.
   std::string mixer_pattern = {};
+  // Which blocks have a feed-forward, as mixer_pattern: F has one, dense or of experts, N has none,
+  // and no norm for it. Empty: all have one.
+  std::string ff_pattern = {};
   std::int64_t conv_kernel = 3;  // positions that a convolution of any of them sees
   bool conv_bias = false;        // in all parts of a ShortConv, and in the kernel of a Mamba2
   // Of gated delta nets: see DeltaSizes.
@@ -148,7 +152,9 @@ struct DecoderConfig {
   std::int64_t inner() const {
     return n_inner.value_or(with_gate() ? (8 * n_embd / 3 + 31) / 32 * 32 : 4 * n_embd);
   }
-  // True if a block has experts in place of one feed-forward. The width of an expert.
+  // True if a block has a feed-forward, and if it has experts in place of a dense one. The width of
+  // an expert.
+  bool has_feed_forward(int block) const;
   bool has_experts(int block) const;
   std::int64_t expert_inner() const { return moe.inner.value_or(inner()); }
   bool operator==(const DecoderConfig&) const = default;
@@ -163,6 +169,9 @@ struct DecoderConfig {
   bool has_delta(int block) const { return mixes_by(block, 'D'); }
   bool has_mamba(int block) const { return mixes_by(block, 'M'); }
   char mixer(int block) const;  // the letter of mixer_pattern
+  bool has_mixer(int block) const { return mixer(block) != 'N'; }
+  // Mixers and feed-forwards of all blocks, which add to the residual stream.
+  int residual_parts() const;
   // True if that letter has the part of another one: P has those of A and M.
   bool mixes_by(int block, char part) const;
   bool has_some(char part) const;  // some block has it
@@ -262,7 +271,12 @@ struct DecoderConfig {
     t("mixer_pattern", c.mixer_pattern,
       "which blocks have something in place of attention, repeated over the blocks: a gated short "
       "convolution in two of three with CCA, a gated delta net in three of four with DDDA, a "
-      "Mamba-2 in five of six with MMMMMA; or a Mamba-2 beside attention, P [none]",
+      "Mamba-2 in five of six with MMMMMA; or a Mamba-2 beside attention, P; or neither, N, which "
+      "leaves the feed-forward alone [none]",
+      {.newer = true});
+    t("ff_pattern", c.ff_pattern,
+      "which blocks have a feed-forward, repeated over the blocks: NF leaves each first of two "
+      "without [all]",
       {.newer = true});
     t("conv_kernel", c.conv_kernel, "positions that a convolution sees, its own and those before",
       {.least = 1, .most = 64, .newer = true});

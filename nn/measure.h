@@ -26,9 +26,9 @@ Params shapes_of(const Config& config) {
 struct StepMemory {
   double weights = 0;  // and buffers
   double gradients = 0;
-  double optimizer = 0;    // its tensors for all parameters
-  double most_uncut = 0;   // of these, the most for one parameter that one process updates alone
-  double averages = 0;     // of the weights that are trained, if a run keeps them (--ema)
+  double optimizer = 0;   // its tensors for all parameters
+  double most_uncut = 0;  // of these, the most for one parameter that one process updates alone
+  double averages = 0;  // of the weights that are trained, if a run keeps them (--ema, --swa-start)
   double activations = 0;  // with the scratch memory of the forward pass, at its peak
   double total = 0;
 

@@ -67,7 +67,8 @@ double active_share(const DecoderConfig& c, const SummaryRow& row) {
 }
 
 bool are_alike(const DecoderConfig& c, int block, int other) {
-  return c.has_experts(block) == c.has_experts(other) && c.mixer(block) == c.mixer(other);
+  return c.has_experts(block) == c.has_experts(other) && c.mixer(block) == c.mixer(other) &&
+         c.has_feed_forward(block) == c.has_feed_forward(other);
 }
 
 // The kinds of blocks, without their rows.
@@ -149,6 +150,14 @@ SummaryRow mamba_row(const DecoderConfig& c, const std::string& name) {
   std::string note = fmt::format("{} heads, states of {} x {}", s.heads, s.state_size, s.head_size);
   if (s.groups != 1) note += fmt::format(", {} groups", s.groups);
   return {name, {}, flops, note};
+}
+
+// The name of block 0's mixer, in words.
+const char* mixer_name(const DecoderConfig& c) {
+  if (c.has_conv(0)) return "convolution";
+  if (c.has_delta(0)) return "gated delta net";
+  if (!c.has_mamba(0)) return "attention";
+  return c.has_attention(0) ? "attention and the Mamba-2" : "Mamba-2";
 }
 
 using Line = std::vector<std::string>;
@@ -285,14 +294,14 @@ std::string Summary::str() const {
                         grouped(active_parameters()), config.moe.top_k, config.moe.experts);
   }
   const std::string where = kinds.size() > 1 ? names.block(0) : "each block";
-  text += fmt::format("\nin {} {} of the {}, {} of the feed-forward", where,
-                      grouped(mixer_parameters()),
-                      config.has_conv(0)        ? "convolution"
-                      : config.has_delta(0)     ? "gated delta net"
-                      : !config.has_mamba(0)    ? "attention"
-                      : config.has_attention(0) ? "attention and the Mamba-2"
-                                                : "Mamba-2",
-                      grouped(feed_forward_parameters()));
+  std::vector<std::string> parts;
+  if (config.has_mixer(0)) {
+    parts.push_back(fmt::format("{} of the {}", grouped(mixer_parameters()), mixer_name(config)));
+  }
+  if (config.has_feed_forward(0)) {
+    parts.push_back(fmt::format("{} of the feed-forward", grouped(feed_forward_parameters())));
+  }
+  text += fmt::format("\nin {} {}", where, fmt::join(parts, ", "));
   return text + fmt::format("\n{:.3g} GFLOPs per token of a forward pass over {} tokens\n",
                             flops() / 1e9, grouped(tokens));
 }

@@ -19,7 +19,7 @@ struct SummaryRow {
   std::int64_t parameters() const;
 };
 
-// Blocks of one kind: with experts or without, with attention or a convolution.
+// Blocks of one kind: with experts, a dense feed-forward or none, with attention, a convolution …
 struct SummaryBlocks {
   int first = 0;  // the first of them
   std::int64_t count = 0;

@@ -39,17 +39,19 @@ void change_each(const NamedTensors& changed, const NamedTensors& read, const Vi
 
 EMA::EMA(NamedTensors parameters, const EMAOptions& options)
     : parameters_(std::move(parameters)), options_(options) {
-  check_numbers("EMAOptions", {{"decay", options.decay, from_to(0, 1)}});
+  check_numbers("EMAOptions", {{"decay", options.decay, from_to(0, 1)},
+                               {"start", static_cast<double>(options.start), at_least(1)}});
   for (const auto& [name, t] : parameters_) averages_.emplace_back(name, t.detach().clone());
 }
 
 void EMA::update() {
-  if (updates_++ == 0) {
+  if (++updates_ <= options_.start) {
     change_each(averages_, parameters_, [](auto& a, auto w) { a = w; });
     return;
   }
   // torch.lerp has two forms, each of which is exact at its own end.
-  const double share = options_.mean ? 1 / static_cast<double>(updates_) : 1 - options_.decay;
+  const auto averaged = static_cast<double>(updates_ - options_.start + 1);
+  const double share = options_.mean ? 1 / averaged : 1 - options_.decay;
   change_each(averages_, parameters_, [share](auto& a, auto w) {
     const auto s = static_cast<decltype(w)>(share);
     a = s < 0.5F ? a + s * (w - a) : w - (w - a) * (1 - s);

@@ -8,16 +8,19 @@ namespace tapegrad::optim {
 
 struct EMAOptions {
   double decay = 0.999;
-  // The mean of the weights of all updates, whatever the decay: stochastic weight averaging
-  // (Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization", arXiv
-  // 1803.05407), get_swa_multi_avg_fn in PyTorch.
+  // The mean of the weights of all updates from `start` on, whatever the decay: stochastic weight
+  // averaging (Izmailov et al., "Averaging Weights Leads to Wider Optima and Better
+  // Generalization", arXiv 1803.05407), get_swa_multi_avg_fn in PyTorch.
   bool mean = false;
+  // The update that begins the averages, counted from 1: up to it, they are the weights themselves.
+  std::int64_t start = 1;
 };
 
 // An exponential moving average of weights, as torch.optim.swa_utils.AveragedModel with
-// get_ema_multi_avg_fn computes it: the first update copies the weights, each later one does
-// average ← decay·average + (1 − decay)·weight; with `mean`, the nth one counts 1/n. The averages
-// have the weights' dtype. Without updates, they are the weights that there were at the beginning.
+// get_ema_multi_avg_fn computes it: updates up to `start` copy the weights, each later one does
+// average ← decay·average + (1 − decay)·weight; with `mean`, the nth one, counted from `start`,
+// counts 1/n. The averages have the weights' dtype. Without updates, they are the weights that
+// there were at the beginning.
 //
 //   optim::EMA ema(params.parameters());
 //   … optimizer.step(lr), ema.update();   // in each iteration

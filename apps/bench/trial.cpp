@@ -64,8 +64,8 @@ Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const run::S
                 },
                 {})},
       sync_(optim::make_gradient_sync(params_.parameters(), options.optimizer)) {
-  if (options.ema) {
-    sync_ = optim::with_averages(std::move(sync_), params_.parameters(), {.decay = *options.ema});
+  if (options.averages) {
+    sync_ = optim::with_averages(std::move(sync_), params_.parameters(), *options.averages);
   }
 }
 

@@ -1,5 +1,7 @@
 #include <fmt/ranges.h>
 
+#include <system_error>
+
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
@@ -97,7 +99,8 @@ run::Exported exported(const Options& o, const run::ExportFormat& format, const 
 void link_in_report(const std::filesystem::path& folder, const std::filesystem::path& written) {
   try {
     const auto page = watch::model_page_of(folder);
-    if (!page || !std::filesystem::equivalent(page->written, written)) return;
+    std::error_code none;  // of what is no file any more: then it is another one
+    if (!page || !std::filesystem::equivalent(page->written, written, none)) return;
     if (!watch::link_model_page(folder)) return;
     fmt::print("linked in {}\n", (folder / run::kReportFile).string());
   } catch (const std::exception& error) {

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "tapegrad/apps/python/internal/bindings.h"
+
 namespace tapegrad::python {
 namespace {
 
@@ -15,6 +17,13 @@ bool is_numpy_scalar(py::handle object) {
 }
 
 }  // namespace
+
+py::object text_of_bytes(const std::string& bytes) {
+  PyObject* const text =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<py::ssize_t>(bytes.size()), "replace");
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(text);
+}
 
 std::shared_ptr<PyObject> kept(py::handle object) {
   return {object.inc_ref().ptr(), [](PyObject* let_go) {

@@ -117,24 +117,12 @@ class Text {
   bool busy_ = false, ended_ = false;
 };
 
+// `function` is named in errors.
 std::unique_ptr<Text> text_of(const std::string& function, const DecoderLayer& model,
                               const std::string& prompt, const py::kwargs& given) {
   TextOptions options;
   take_options(function, options, given);
   return std::make_unique<Text>(model, prompt, options);
-}
-
-std::unique_ptr<Text> stream(const DecoderLayer& model, const std::string& prompt,
-                             const py::kwargs& given) {
-  return text_of("stream", model, prompt, given);
-}
-
-std::string generate(const DecoderLayer& model, const std::string& prompt,
-                     const py::kwargs& given) {
-  const std::unique_ptr<Text> text = text_of("generate", model, prompt, given);
-  std::string all;
-  for (std::string piece = text->next(); !piece.empty(); piece = text->next()) all += piece;
-  return all;
 }
 
 }  // namespace
@@ -156,27 +144,9 @@ DecoderClass bind_decoder(py::module_& m) {
         py::arg_v("dtype", DType::f32, "f32"), py::kw_only(), py::arg("gpt2_weights") = true)
       .def_property_readonly("tokenizer", &tokenizer_of, "Error for a model that has none.")
       .def_property_readonly("config",
-                             [](const DecoderLayer& model) { return dict_of(model.layer.config); })
-      .def("generate", &generate, py::arg("prompt") = "",
-           "The text behind a prompt. Keywords are the options of `tapegrad sample`, with its "
-           "defaults: max_new_tokens, temperature, top_k, top_p, seed and so on.")
-      .def("stream", &stream, py::arg("prompt") = "", "Its pieces, as they are made.")
-      .def(
-          "encode",
-          [](const DecoderLayer& model, const std::string& text, bool allow_special, bool prompt) {
-            const data::Tokenizer& tokenizer = tokenizer_of(model);
-            return prompt ? run::prompt_tokens(tokenizer, text)
-                          : tokenizer.encode(text, allow_special);
-          },
-          py::arg("text"), py::arg("allow_special") = false, py::arg("prompt") = false,
-          "The tokens of a text; with `prompt`, those that generate() begins with: what the "
-          "tokenizer sets before a text comes first, and an empty text has a token, too.")
-      .def(
-          "decode",
-          [](const DecoderLayer& model, const std::vector<data::Token>& ids) {
-            return text_of_bytes(tokenizer_of(model).decode(ids));
-          },
-          py::arg("ids"), "The text of tokens.");
+                             [](const DecoderLayer& model) { return dict_of(model.layer.config); });
+  m.def("_text", &text_of);
+  m.def("_prompt_tokens", &run::prompt_tokens);
   m.def("load", &load, py::arg("path"), py::arg("weights") = py::none(),
         py::arg("checkpoint") = std::string(run::kLast), py::arg_v("dtype", DType::f32, "f32"),
         "Opens a run folder, a folder in Hugging Face's layout, or a GGUF file. Weights become "

@@ -14,11 +14,9 @@ std::string text_of(py::handle value) { return py::cast<std::string>(py::str(val
 // Nothing is converted to bool: whatever has a truth value could be.
 OptionValue plain_value(py::handle value) {
   using Plain = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, std::string>;
-  py::detail::make_caster<Plain> plain;
   Number number;
-  if (plain.load(value, false)) {
-    return std::visit([](const auto& read) { return OptionValue(read); },
-                      py::detail::cast_op<Plain&>(plain));
+  if (const auto plain = converted<Plain>(value, false)) {
+    return std::visit([](const auto& read) { return OptionValue(read); }, *plain);
   }
   if (!read_number(value, number)) throw py::cast_error();
   return number.value;

@@ -18,7 +18,7 @@ def types_header(translator, headers):
     lines = ["// Made by generate_ops.py.", "#pragma once", ""]
     lines += [f'#include "tapegrad/{header}"' for header in headers]
     lines += ['#include "tapegrad/apps/python/internal/op_support.h"', ""]
-    lines += ["namespace tapegrad::python {", "", "using namespace arrays;", "using namespace nn;", "using namespace optim;"]
+    lines += ["namespace tapegrad::python {", "", "using namespace arrays;", "using namespace data;", "using namespace nn;", "using namespace optim;"]
     for name, values in translator.found.enums.items():
         pairs = ", ".join(f'NameOf<{name}>{{"{value}", {name}::{value}}}' for value in values)
         lines.append(f"template <>\ninline constexpr std::array kNames<{name}>{{{pairs}}};")

@@ -40,6 +40,7 @@ class Struct:
     fields: list[Parameter] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)  # public members; constructors have the struct's own name
     problem: str | None = None  # why it is no struct of plain data
+    base: str | None = None
 
 
 @dataclass
@@ -181,8 +182,9 @@ def read_header(path, name, found, with_functions=True):
     for comment, code, glued in statements(text):
         if not glued:
             before, struct_comment = None, ""
-        if match := re.match(r"(?:struct|class) (\w+)(?: : public \w+)? \{", code):
+        if match := re.match(r"(?:struct|class) (\w+)(?: : public (\w+))? \{", code):
             read_struct(match[1], code, comment, space, found)
+            found.structs[match[1]].base = match[2]
             struct_comment = comment
             if code.startswith("class"):
                 found.others.append(match[1])

@@ -43,8 +43,6 @@ PYBIND11_MODULE(_core, m) {
   bind_ops(m);
   bind_tape(m);
   bind_own_ops(m);
-  bind_loader(m);
-  bind_tokenizer(m);
   bind_train(m);
   DecoderClass decoder = bind_decoder(m);
   add_members(decoder);

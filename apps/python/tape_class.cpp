@@ -2,7 +2,6 @@
 // its end, Python does from the beginning of the block to its end.
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,19 +74,17 @@ class Block {
 
 // A tape with the names that it refers to.
 struct NamedTape {
-  NamedTape(bool check_finite, const std::vector<std::pair<std::string, Tensor>>& parameters)
+  NamedTape(bool check_finite, const Parameters& parameters)
       : names(parameters), tape(TapeOptions{.check_finite = check_finite, .names = names}) {}
-  std::vector<std::pair<std::string, Tensor>> names;
+  const Parameters names;
   Tape tape;
 };
 
 using PythonTape = Block<NamedTape>;
 
-std::unique_ptr<PythonTape> make_tape(bool check_finite,
-                                      const std::map<std::string, Tensor>& names) {
-  const std::vector<std::pair<std::string, Tensor>> named(names.begin(), names.end());
+std::unique_ptr<PythonTape> make_tape(bool check_finite, const Parameters& names) {
   return std::make_unique<PythonTape>(
-      [=] { return std::make_unique<NamedTape>(check_finite, named); });
+      [=] { return std::make_unique<NamedTape>(check_finite, names); });
 }
 
 template <class Scope>

@@ -134,21 +134,9 @@ std::filesystem::path train(const std::vector<std::string>& words, const Callabl
   return folder;
 }
 
-class OptionNames : public OptionTable {
- public:
-  std::vector<std::string> names = {"preset", "config"};
-
- private:
-  void visit(std::string_view name, const Member&, std::string_view, const Rule& rule) override {
-    if (rule.option) names.emplace_back(name);
-  }
-};
-
 std::vector<std::string> train_options() {
-  gpt::Options options;
-  OptionNames all;
-  OptionSchema(options).describe(all);
-  return std::move(all.names);
+  const gpt::Options options;
+  return cli::option_names(options);
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // What layers and modules have in common, and optimisers: generate_ops.py reads the rest from their
 // headers.
 
+#include <map>
+#include <string>
+#include <utility>
+
 #include "tapegrad/apps/python/internal/bindings.h"
 #include "tapegrad/apps/python/internal/op_support.h"
+#include "tapegrad/autograd/formats/tensor_source.h"
 #include "tapegrad/nn/layers/module_summary.h"
-#include "tapegrad/optim/ema.h"
 
 namespace tapegrad::python {
 namespace {
@@ -48,6 +52,27 @@ void bind_summary(py::module_& layers) {
 
 }  // namespace
 
+py::dict state_dict(const NamedTensors& tensors, const Metadata& counts) {
+  py::dict state;
+  for (const auto& [name, t] : tensors) state[py::str(name)] = t.detach().clone();
+  for (const auto& [name, count] : counts) state[py::str(name)] = py::int_(py::str(count));
+  return state;
+}
+
+std::shared_ptr<const TensorSource> source_of(const py::dict& state) {
+  std::map<std::string, Tensor> tensors;
+  Metadata counts;
+  for (const auto& [key, value] : state) {
+    const auto name = py::cast<std::string>(py::str(key));
+    if (py::isinstance<Tensor>(value)) {
+      tensors.emplace(name, value.cast<Tensor>());
+    } else {
+      counts.emplace(name, py::cast<std::string>(py::str(value)));
+    }
+  }
+  return memory_source(std::move(tensors), "state_dict", std::move(counts));
+}
+
 void bind_training(py::module_& m, py::module_& nn) {
   bind_summary(nn);
   py::class_<AnyLayer>(nn, "Layer", "What has parameters, and is called with tensors.")
@@ -57,8 +82,10 @@ void bind_training(py::module_& m, py::module_& nn) {
       .def(
           "tensors", [](const AnyLayer& l) { return Parameters{l.params.tensors()}; },
           "Parameters, and tensors that are kept with them, as running means.");
-  py::class_<AnyOptimizer>(m, "Optimizer", "Updates parameters by their gradients.")
-      .def_readwrite("lr", &AnyOptimizer::lr, "The learning rate of the next steps.")
+  py::class_<AnyOptimizer> optimizer(m, "Optimizer", "Updates parameters by their gradients.");
+  add_state_dict(
+      optimizer, [](auto& o) -> auto& { return *o.state; });
+  optimizer.def_readwrite("lr", &AnyOptimizer::lr, "The learning rate of the next steps.")
       .def("step", &step, py::arg("lr") = py::none(), py::arg("grad_factor") = 1.0,
            py::arg("decay_factor") = 1.0,
            "Updates all parameters that have a gradient, which counts grad_factor times; the "
@@ -68,22 +95,6 @@ void bind_training(py::module_& m, py::module_& nn) {
       .def(
           "steps", [](const AnyOptimizer& o) { return o.state->steps(); }, "Steps made so far.")
       .def("state", &state, "The tensors that it keeps, by their names in a checkpoint.");
-  py::class_<optim::EMA>(m, "EMA",
-                         "Averages of a module's parameters, as PyTorch's AveragedModel: update() "
-                         "after each step, swap() before and after an evaluation.")
-      .def(py::init([](const Parameters& parameters, Number decay, bool mean) {
-             return optim::EMA(parameters, {.decay = decay, .mean = mean});
-           }),
-           py::arg("parameters"), py::arg("decay") = 0.999, py::arg("mean") = false,
-           "An exponential moving average; with `mean`, the mean of all updates (SWA).")
-      .def("update", &optim::EMA::update, "Averages the parameters' values of now, too.")
-      .def("swap", &optim::EMA::swap, "Exchanges the values of parameters and averages.")
-      .def("copy_to_parameters", &optim::EMA::copy_to_parameters,
-           "Sets the parameters to the averages.")
-      .def("updates", &optim::EMA::updates, "Updates so far.")
-      .def(
-          "averages", [](const optim::EMA& ema) { return Parameters{ema.averages()}; },
-          "The averages, by the parameters' names.");
 }
 
 }  // namespace tapegrad::python

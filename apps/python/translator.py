@@ -19,13 +19,17 @@ LEFT_OUT = {
     "zero_row": "nn.Embedding has padding_idx",
     "TokenRows": "ids alone are rows",
     "Decoder.adapters": "adapters are opened in C++",
+    "ArrayLoader.background": "a thread that calls Python could wait for one that ends the loader",
+    "Encoder": "Tokenizer.encode() has the same tokens",
+    "DocumentEnds": "documents are read in C++",
     "Rng.take_blocks": "dropout draws so",
     "Tensor.newest_id": "it is for what is computed again",
     "Tensor.with_id": "it is for what is computed again",
 }
 # Members that tensor_class.cpp has in a form for Python.
 BY_HAND = {"Tensor": {"dim", "item", "grad", "set_grad", "requires_grad", "defined"}}
-PROPERTIES = {"dtype", "seed", "shape"}
+PROPERTIES = {"dtype", "kind", "seed", "shape"}
+BYTES = {"token_bytes"}  # of other strings, text is made: see to_python()
 AT_ONCE = {"at", "base_id", "bytes", "detach", "dtype", "id", "numel", "rank", "rows", "shape", "sole_owner", "view", "zero_grad"}
 # How a binding refers to an object, and to the C++ object in it.
 SELVES = {"Tensor": ("Tensor", "self"), "Decoder": ("DecoderLayer", "self.layer")}
@@ -40,8 +44,11 @@ PLAIN = {
     **{f"const {name}&": f"const {name}&" for name in ("Tensor", "Shape", "std::vector<Tensor>", "std::vector<std::int64_t>", "std::vector<double>")},
     **{name: f"const {name}&" for name in ("std::array<double, 3>", "std::vector<double>", "std::vector<std::int64_t>")},
     **{name: name for name in ("bool", "int", "int64_t", "uint64_t", "std::int32_t", "std::int64_t", "std::optional<std::int64_t>")},
-    **{name: name for name in ("DType", "Rng&", "Rng*", "Tensor&")},
-    "const Rows&": "const std::vector<Tensor>&",
+    **{name: name for name in ("DType", "Rng&", "Rng*", "Tensor&", "const std::filesystem::path&")},
+    **dict.fromkeys(("const Rows&", "Rows"), "const std::vector<Tensor>&"),
+    "Rng": "const Rng&",
+    "Token": "Token",
+    "std::span<const Token>": "const std::vector<Token>&",
     "std::span<const std::int64_t>": "const std::vector<std::int64_t>&",
     "std::span<const double>": "const std::vector<double>&",
     "const std::vector<int>&": "const Dims&",
@@ -57,12 +64,14 @@ FUNCTIONS = {
     "const CheckpointFunction&": "function_with_rng",
     "const std::function<Tensor(std::int64_t example)>&": "function_of_example",
     "const Closure&": "function_of_loss",
+    "std::function<Rows(Rows, Rng&)>": "function_of_rows",
 }
 TENSORS = ("const Tensor&", "const Tensor*", "const std::vector<Tensor>&", "Tensor&", "const Parameters&", "DecoderLayer&")
+TEXTS = ("const std::string&", "const std::filesystem::path&")
 RESULTS = {
     *("void", "Tensor", "bool", "float", "double", "int", "int64_t", "uint32_t", "uint64_t", "std::int64_t", "std::uint64_t", "std::size_t"),
-    *("std::string", "Shape", "DType", "Grads", "Rows", "std::vector<Grads>", "std::vector<Rows>", "std::vector<Tensor>"),
-    *("std::vector<double>", "std::vector<int64_t>", "std::vector<std::int64_t>"),
+    *("std::string", "Shape", "DType", "Grads", "NamedTensors", "Rows", "std::vector<Grads>", "std::vector<Rows>", "std::vector<Tensor>"),
+    *("std::vector<double>", "std::vector<int64_t>", "std::vector<std::int64_t>", "std::vector<Token>", "std::string_view"),
 }
 KEEP_RNG = "py::keep_alive<1, 2>()"  # a layer's Params refer to it
 RNG, LR, DTYPE = 'py::arg("rng")', 'py::arg("lr") = 1e-3', 'py::arg_v("dtype", DType::f32, "f32")'
@@ -81,7 +90,7 @@ def definition(target, name, function, call, parameters, extra, how="def"):
     """The statement that binds a C++ expression."""
     sized = [p.rsplit(" ", 1) for p in parameters]
     counted = [name for type_name, name in sized if type_name in TENSORS and (name != "self" or function.name not in AT_ONCE)]
-    size = f"elements({', '.join(counted)})"
+    size = f"elements({', '.join(counted or [name for type_name, name in sized if type_name in TEXTS])})"
     # Two threads that draw from one generator would spoil it: its ops hold the GIL.
     for type_name, argument in sized:
         size = {"Rng&": "0", "Rng*": f"{argument} != nullptr ? 0 : {size}"}.get(type_name, size)
@@ -89,7 +98,9 @@ def definition(target, name, function, call, parameters, extra, how="def"):
     if function.result == "Tensor&":
         result, extra = " -> Tensor&", [*extra, "py::return_value_policy::reference"]
     body = f"run_op({size}, [&]{'()' + result if result else ''} {{ return {call}; }})"
-    if not result and function.result != "void":
+    if function.name in BYTES:
+        body = f"py::bytes({body})"
+    elif not result and function.result != "void":
         body = f"to_python({body})"
     return f'  {target}.{how}("{name}", []({", ".join(parameters)}){result} {{ return {body}; }}, {", ".join(extra)});'
 
@@ -125,6 +136,9 @@ class Translator:
         shown = f'py::arg("{name}")'
         if bare in ("Tensor", "Weight") and default == "{}":
             return f"const Tensor* {name}", f"or_undefined({name})", f"{shown} = py::none()"
+        if parameter.type in FUNCTIONS and default == "{}":
+            given = f"{name} ? {bare}({FUNCTIONS[parameter.type]}(*{name})) : {bare}()"
+            return f"const std::optional<Callable>& {name}", given, f"{shown} = py::none()"
         if parameter.type in FUNCTIONS:
             return f"const Callable& {name}", f"{FUNCTIONS[parameter.type]}({name})", shown
         if enum := self.enum_of(bare, owner):
@@ -170,15 +184,17 @@ class Translator:
 
     def call(self, function, owner=""):
         """Of a function or a member: (parameters of the binding, arguments of the call, pybind11's py::args)."""
-        translated, arguments = [], []
+        translated, arguments, behind = [], [], []
         for parameter in function.parameters:
             bare = bare_type(parameter.type)
-            struct = self.found.structs.get(bare)
+            struct = self.found.structs.get(f"{owner}::{bare}") or self.found.structs.get(bare)
             if parameter.name == "options" and struct:
                 if struct.problem or any(f.default is None for f in struct.fields):
                     raise Unreadable(f"{bare} is no struct of fields with defaults")
-                translated += [self.argument(f, bare) for f in struct.fields]
-                arguments.append(self.made(bare, struct.fields))
+                fields = [f for f in struct.fields if f"{owner}.{f.name}" not in LEFT_OUT]
+                # What has a default follows what has none.
+                (translated if function.parameters[-1].default else behind).extend(self.argument(f, struct.name) for f in fields)
+                arguments.append(self.made(struct.name, fields))
                 continue
             try:
                 translated.append(self.argument(parameter, owner))
@@ -187,6 +203,7 @@ class Translator:
                     raise
                 break  # it and those behind it keep their defaults
             arguments.append(translated[-1][1])
+        translated += behind
         return [t[0] for t in translated], ", ".join(arguments), [t[2] for t in translated]
 
     def need_result(self, function, owner=""):
@@ -194,6 +211,8 @@ class Translator:
         if result in RESULTS:
             return
         struct = self.found.structs.get(f"{owner}::{result}") or self.found.structs.get(result)
+        if struct and owner == struct.name:  # a class of its own
+            return
         if struct is None or struct.problem:
             raise Unreadable(f"the result '{function.result}'")
         for field in struct.fields:
@@ -252,7 +271,8 @@ class Translator:
             bound.add(label)
             shown.append(literal(function.comment))
             if function.static:
-                lines.append(definition("m", name, function, f"{struct.name}::{name}({arguments})", parameters, shown))
+                place = ("m", "def") if struct.name in SELVES else ("c", "def_static")
+                lines.append(definition(place[0], name, function, f"{struct.name}::{name}({arguments})", parameters, shown, place[1]))
                 continue
             call = f"checked({at})({arguments})" if name == "__call__" else f"{at}.{name}({arguments})"
             how = "def_property_readonly" if name in PROPERTIES and not parameters else "def"
@@ -286,9 +306,9 @@ class Translator:
         constructors = [f for f in struct.functions if f.name == struct.name]
         for constructor in constructors:
             parameters, arguments, shown = self.call(constructor, struct.name)
-            made = f"[]({', '.join(parameters)}) {{ return {struct.name}({arguments}); }}"
+            made = f"[]({', '.join(parameters)}) {{ return std::make_unique<{struct.name}>({arguments}); }}"
             lines.append(f"  c.def(py::init({made}), {', '.join(shown)});")
-        if not constructors:
+        if struct.fields and not constructors:
             lines.append(f"  c.def({self.from_fields(struct)});")
         return lines + self.members(struct, struct.name, "self")
 
@@ -304,7 +324,7 @@ class Translator:
         if struct.name in LEFT_OUT or struct.name in SELVES or not members:
             return []
         made_of = {f.parameters[0].type: f for f in members if f.name == struct.name and f.parameters}
-        if "NamedTensors" in made_of and not any(f.name == "step" for f in members):  # which it has of OptimizerState
+        if struct.base == "OptimizerState":
             lines = self.optimizer(struct, made_of["NamedTensors"])
         elif "const Params&" in made_of:
             lines = self.layer(struct, made_of["const Params&"])
@@ -312,4 +332,6 @@ class Translator:
                 raise Unreadable(f"the call of {struct.name}: {self.left_out.get(struct.name + '.operator()')}")
         else:
             lines = self.value(struct)
+            if any(f.name == "load_state" for f in members):
+                lines.append("  add_state_dict(c);")
         return ["  {", *lines, "  }"]

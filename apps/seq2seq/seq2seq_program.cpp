@@ -35,7 +35,7 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
                               {.step = {.precision = o.optimizer.precision(),
                                         .dropout = o.random.rng,
                                         .optimizer = o.optimizer.rules,
-                                        .ema = o.optimizer.ema}});
+                                        .averages = o.optimizer.averages()}});
 }
 
 nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng) {

@@ -31,8 +31,9 @@ class Tokenizer {
   static Tokenizer of_characters(std::span<const std::string_view> documents) {
     return of_characters(documents, documents.size() > 1);
   }
+  // A token for each character of the text.
   static Tokenizer of_characters(std::string_view corpus) { return of_characters({&corpus, 1}); }
-  static Tokenizer gpt2();
+  static Tokenizer gpt2();  // of 50,257 tokens
   // Learns a vocabulary of 256 bytes, vocab_size − 257 merges and <|endoftext|>. Error if the
   // corpus is too short to learn so many.
   static Tokenizer train_bpe(std::span<const std::string_view> documents, std::int64_t vocab_size);
@@ -77,7 +78,7 @@ class Tokenizer {
   // True if a token stands for more than its text, as <|endoftext|> does: of the kind hf, all that
   // "added_tokens" of the file lists.
   bool is_added(Token token) const;
-  std::string_view kind() const { return kind_; }
+  std::string_view kind() const { return kind_; }  // "char", "gpt2", "bpe" or "hf"
   // The token that separates documents: <|endoftext|>; of the kind "hf", the special token of this
   // name, or else of the name <|end_of_text|>, </s> or <eos>, or the first of ends() where these
   // are others. Character tokenizers have none.

@@ -78,7 +78,7 @@ void KeysAndValues::truncate(std::int64_t length) {
 
 void KeysAndValues::drop(std::int64_t begin, std::int64_t end, std::size_t layer,
                          const MovedKeys& moved) {
-  if (begin == end) return;
+  if (begin == end || length_ == 0) return;
   const std::int64_t count = length_ - end;
   const CachedPage& any = *pages_.front();
   Tensor keys = Tensor::empty({1, count, any.channels()}, any.dtype());

@@ -68,7 +68,12 @@ class KVCache {
   KVCache(KVCache&&) = default;
   KVCache& operator=(KVCache&&) = default;
 
-  std::int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
+  std::int64_t length() const {
+    for (const Layer& layer : layers_) {  // one that mixes no positions keeps none
+      if (const std::int64_t positions = layer.length(); positions > 0) return positions;
+    }
+    return 0;
+  }
   // The most positions, at most `length`, that first() and truncate() can leave: fewer than
   // `length` where a layer is recurrent (RecurrentStates), and cannot go on from between two
   // places.
@@ -97,7 +102,7 @@ class KVCache {
  private:
   friend class CachedLayer;
   friend void append_tokens(std::span<KVCache* const> caches, const Tensor& ids);
-  struct Layer {  // one of these two has positions, or both have
+  struct Layer {  // one of these two has positions, both have, or none does
     KeysAndValues pages;
     RecurrentStates recurrent;
     std::int64_t length() const { return std::max(pages.length(), recurrent.length()); }

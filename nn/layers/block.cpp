@@ -94,9 +94,9 @@ Mamba2 make_mamba(const Params& p, const DecoderConfig& c, int block) {
            .names = names.in_mamba}};
 }
 
-// The feed-forward of a block, of which one of these two is: the other one is absent.
+// The feed-forward of a block, of which one of these two is, or none: the others are absent.
 FeedForward make_dense(const Params& p, const DecoderConfig& c, int block) {
-  if (c.has_experts(block)) return {};
+  if (c.has_experts(block) || !c.has_feed_forward(block)) return {};
   return {p / decoder_names(c).mlp, c.n_embd, feed_forward_config(c, block)};
 }
 Experts make_experts(const Params& p, const DecoderConfig& c, int block) {
@@ -114,16 +114,20 @@ Tensor make_scalar(const Params& p, const char* name, const DecoderConfig& c, co
 Block::Block(const Params& p, const DecoderConfig& c, int index)
     : state_scale(make_scalar(p, "state", c, ones())),
       embedding_scale(make_scalar(p, "embedding", c, zeros())),
-      ln_1(make_norm(p, decoder_names(c).before_attention, c, norms_before(c))),
+      ln_1(make_norm(p, decoder_names(c).before_attention, c,
+                     norms_before(c) && c.has_mixer(index))),
       attn(make_attention(p, c, index)),
       conv(make_conv(p, c, index)),
       delta(make_delta(p, c, index)),
       mamba(make_mamba(p, c, index)),
-      ln_1_after(make_norm(p, decoder_names(c).after_attention, c, norms_after(c))),
-      ln_2(make_norm(p, decoder_names(c).before_mlp, c, norms_before(c))),
+      ln_1_after(
+          make_norm(p, decoder_names(c).after_attention, c, norms_after(c) && c.has_mixer(index))),
+      ln_2(make_norm(p, decoder_names(c).before_mlp, c,
+                     norms_before(c) && c.has_feed_forward(index))),
       mlp(make_dense(p, c, index)),
       experts(make_experts(p, c, index)),
-      ln_2_after(make_norm(p, decoder_names(c).after_mlp, c, norms_after(c))),
+      ln_2_after(
+          make_norm(p, decoder_names(c).after_mlp, c, norms_after(c) && c.has_feed_forward(index))),
       residual_scale(c.residual_scale),
       scales(c.scales_of(index)) {}
 
@@ -147,9 +151,14 @@ Tensor Block::sublayers(const Tensor& x, const Run& run, Rng* rng, RouterLosses*
   const auto feed_forward = [&](const Tensor& normed) {
     return scaled(mlp.exists() ? mlp(normed, rng) : experts(normed, rng, routers), scales.mlp);
   };
-  const Tensor y =
-      x + scaled(maybe_norm(ln_1_after, mixed(maybe_norm(ln_1, x), run)), residual_scale);
-  return y + scaled(maybe_norm(ln_2_after, feed_forward(maybe_norm(ln_2, y))), residual_scale);
+  Tensor y = x;
+  if (has_mixer()) {
+    y = y + scaled(maybe_norm(ln_1_after, mixed(maybe_norm(ln_1, y), run)), residual_scale);
+  }
+  if (has_feed_forward()) {
+    y = y + scaled(maybe_norm(ln_2_after, feed_forward(maybe_norm(ln_2, y))), residual_scale);
+  }
+  return y;
 }
 
 Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_starts,
@@ -177,7 +186,8 @@ Tensor Block::attention_weights(const Tensor& x) const {
   check(attn.exists(), "[attention_weights] the block has a {} in place of attention",
         conv.exists()    ? "convolution"
         : delta.exists() ? "gated delta net"
-                         : "Mamba-2");
+        : mamba.exists() ? "Mamba-2"
+                         : "feed-forward");
   return attn.weights(scaled(maybe_norm(ln_1, x), scales.attention_in));
 }
 

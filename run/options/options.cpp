@@ -4,10 +4,38 @@
 #include <cmath>
 #include <limits>
 
+#include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/optim/meetings/hold_meeting.h"
 #include "tapegrad/run/options/keep_rule.h"
 
 namespace tapegrad::run {
+namespace {
+
+using Kind = optim::Schedule::Kind;
+
+std::vector<std::int64_t> steps_of(const std::vector<std::string>& milestones) {
+  std::vector<std::int64_t> steps;
+  for (const std::string& text : milestones) {
+    const auto step = number_of<std::int64_t>(text);
+    check(step && *step >= 0, "milestones: '{}' is not a step", text);
+    steps.push_back(*step);
+  }
+  return steps;
+}
+
+// What a schedule cannot be without.
+void check_schedule(const OptimizerOptions& o) {
+  const bool changes = o.schedule == Kind::step || o.schedule == Kind::cosine_with_restarts;
+  check(!changes || o.step_size, "schedule {} needs a step_size", name_of_enum(o.schedule));
+  check(o.schedule != Kind::multistep || !o.milestones.empty(),
+        "schedule multistep needs milestones, the steps at which the learning rate changes");
+  check(o.schedule != Kind::exponential || o.gamma || (o.min_lr > 0 && o.min_lr <= o.learning_rate),
+        "schedule exponential needs a gamma, or a min_lr above 0 and up to the learning_rate {}, "
+        "not {}",
+        o.learning_rate, o.min_lr);
+}
+
+}  // namespace
 
 void FolderOptions::validate() const {
   check(!init_from.empty(), "--init-from: the path is empty");
@@ -38,7 +66,11 @@ optim::Schedule OptimizerOptions::learning_rates() const {
           .begin = schedule_begin,
           .warmup_iters = warmup(),
           .lr_decay_iters = decay_end() - schedule_begin,
-          .decay_share = decay_share};
+          .decay_share = decay_share,
+          .gamma = gamma.value_or(default_gamma()),
+          .step_size = step_size.value_or(1),
+          .milestones = steps_of(milestones),
+          .t_mult = t_mult};
 }
 
 optim::DecayFactor OptimizerOptions::decay_factor() const {
@@ -46,6 +78,12 @@ optim::DecayFactor OptimizerOptions::decay_factor() const {
   return {.end = end == begin ? 1 : end / begin,
           .begin = schedule_begin,
           .steps = decay_end() - schedule_begin};
+}
+
+std::optional<optim::EMAOptions> OptimizerOptions::averages() const {
+  if (swa_start) return optim::EMAOptions{.mean = true, .start = *swa_start};
+  if (ema) return optim::EMAOptions{.decay = *ema};
+  return std::nullopt;
 }
 
 std::int64_t OptimizerOptions::averaged_steps() const {
@@ -86,7 +124,14 @@ std::int64_t OptimizerOptions::meeting_from(std::int64_t step) const {
 std::int64_t OptimizerOptions::default_warmup() const {
   constexpr std::int64_t share = 10;
   const std::int64_t steps = lr_decay_iters.value_or(max_iters) - schedule_begin;
+  if (schedule == Kind::one_cycle) return std::max<std::int64_t>(3 * steps / share, 0);
   return std::clamp(steps / share, std::int64_t{0}, most_warmup);
+}
+
+double OptimizerOptions::default_gamma() const {
+  const std::int64_t steps = decay_end() - schedule_begin - warmup();
+  if (schedule != Kind::exponential) return optim::Schedule().gamma;
+  return steps > 0 ? std::pow(min_lr / learning_rate, 1 / static_cast<double>(steps)) : 1;
 }
 
 std::int64_t OptimizerOptions::decay_end() const {
@@ -95,9 +140,11 @@ std::int64_t OptimizerOptions::decay_end() const {
 
 void OptimizerOptions::validate() const {
   check_rules(*this);
+  check_schedule(*this);
+  const optim::Schedule rates = learning_rates();
   // Steps count from the beginning of the run, also where its schedule was begun anew.
   const std::int64_t warm = schedule_begin + warmup();
-  check(schedule == optim::Schedule::Kind::constant || decay_end() >= warm,
+  check(!rates.ends() || decay_end() >= warm,
         "lr_decay_iters {} comes before step {}, at which the warm-up ends: it has {} steps{}",
         decay_end(), warm, warmup(),
         schedule_begin > 0 ? fmt::format(" and begins at step {}", schedule_begin) : "");
@@ -106,15 +153,21 @@ void OptimizerOptions::validate() const {
   check(!ema || *ema > 0,
         "ema 0 would keep the weights of the last step alone, as a run without it does: a decay is "
         "between 0 and 1, such as 0.999");
-  check(!ema || !local_steps,
-        "ema and local_steps exclude each other: between two meetings, each process has weights of "
-        "its own, and an average of them is nobody's");
+  check(!ema || !swa_start,
+        "ema and swa_start exclude each other: one is a moving average, the other the mean of all "
+        "weights from an update on");
+  const char* averaging = swa_start ? "swa_start" : "ema";
+  check(!averages() || !local_steps,
+        "{} and local_steps exclude each other: between two meetings, each process has weights of "
+        "its own, and an average of them is nobody's",
+        averaging);
   check(
       shard != optim::Shard::parameters || !local_steps,
       "shard parameters and local_steps exclude each other: between two meetings, each process has "
       "weights of its own, and needs all of them");
-  check(shard != optim::Shard::parameters || !ema,
-        "shard parameters and ema exclude each other: averages are kept whole in each process");
+  check(shard != optim::Shard::parameters || !averages(),
+        "shard parameters and {} exclude each other: averages are kept whole in each process",
+        averaging);
   check(!local_steps || !skip_outliers,
         "skip_outliers and local_steps exclude each other: a step that one process skips would be "
         "made by others");
@@ -122,15 +175,12 @@ void OptimizerOptions::validate() const {
         "comm_dtype int8 is for what local_steps changed, and not for gradients");
   check(!groups || (local_steps && !meet),
         "groups is for processes that make local_steps and meet by MPI, not through files (meet)");
-  check(gradient_accumulation_steps % groups.value_or(1) == 0,
+  const std::int64_t shares = groups.value_or(1) * group_count();
+  check(gradient_accumulation_steps % shares == 0,
         "gradient_accumulation_steps {}: {} groups cannot share out so many batches of a step "
         "evenly",
-        gradient_accumulation_steps, groups.value_or(1));
-  check(gradient_accumulation_steps % group_count() == 0,
-        "gradient_accumulation_steps {}: {} groups cannot share out so many batches of a step "
-        "evenly",
-        gradient_accumulation_steps, group_count());
-  learning_rates().validate();
+        gradient_accumulation_steps, shares);
+  rates.validate();
   rules.validate();
 }
 

@@ -9,6 +9,7 @@
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/base/stopwatch.h"
+#include "tapegrad/optim/ema.h"
 #include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/optim/sharing.h"
@@ -80,15 +81,21 @@ struct OptimizerOptions {
   std::optional<std::int64_t> warmup_iters = {};    // [default_warmup()]
   std::optional<std::int64_t> lr_decay_iters = {};  // [max_iters]
   double decay_share = 0.4;                         // of the schedule wsd
-  std::int64_t schedule_begin = 0;                  // the step that the schedule begins at
-  std::int64_t most_warmup = 100;                   // of warmup_iters, unless these are given
+  // Of other schedules: see optim::Schedule.
+  std::optional<std::int64_t> step_size = {};
+  std::vector<std::string> milestones = {};  // steps
+  std::optional<double> gamma = {};          // [default_gamma()]
+  std::int64_t t_mult = 1;
+  std::int64_t schedule_begin = 0;  // the step that the schedule begins at
+  std::int64_t most_warmup = 100;   // of warmup_iters, unless these are given
   // Which optimiser updates which parameters. To change some, begin with default_rules().
   optim::GroupRules rules = default_rules();
   std::optional<double> weight_decay_end = {};  // [rules.weight_decay]
   double grad_clip = 1.0;
   TrainDtype dtype = TrainDtype::f32;
-  std::optional<double> ema = {};            // decay of averages of the weights: see optim::EMA
-  std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
+  std::optional<double> ema = {};              // decay of averages of the weights: see averages()
+  std::optional<std::int64_t> swa_start = {};  // the update whose weights begin their mean
+  std::optional<double> skip_outliers = {};    // standard deviations: see optim::OutlierWindow
   bool overfit_batch = false;
   optim::CommDType comm_dtype = optim::CommDType::f32;
   optim::Shard shard = optim::Shard::gradients;
@@ -109,6 +116,9 @@ struct OptimizerOptions {
   // Takes weight_decay to weight_decay_end over the schedule, as nanochat does (get_weight_decay in
   // base_train.py, which ends at 0).
   optim::DecayFactor decay_factor() const;
+  // The averages of the weights that are the run's model: moving ones (ema), or the mean from an
+  // update on (swa_start). Without either, none.
+  std::optional<optim::EMAOptions> averages() const;
   // About how many steps the averages of ema have in them: what is older counts e⁻¹ as much.
   std::int64_t averaged_steps() const;
   // How several processes work together. Its `local` are local steps, with which they do not meet
@@ -121,8 +131,10 @@ struct OptimizerOptions {
   std::int64_t own_batches() const { return gradient_accumulation_steps / group_count(); }
   // The next step from this one on at which processes meet: the step itself without local steps.
   std::int64_t meeting_from(std::int64_t step) const;
-  // A tenth of the schedule's steps, but at most most_warmup.
+  // A tenth of the schedule's steps, but at most most_warmup; of one_cycle, 0.3, as PyTorch's.
   std::int64_t default_warmup() const;
+  // PyTorch's 0.1; of the schedule exponential, what reaches min_lr at lr_decay_iters.
+  double default_gamma() const;
   std::int64_t warmup() const { return warmup_iters.value_or(default_warmup()); }
   // lr_decay_iters, or the step by which the schedule has decayed without it.
   std::int64_t decay_end() const;
@@ -137,16 +149,33 @@ struct OptimizerOptions {
       "forward passes per optimiser step, which several processes share",
       {.least = 1, .most = most_rows});
     t("learning_rate", o.learning_rate, "learning rate after the warm-up", {.least = 0});
-    t("min_lr", o.min_lr, "learning rate at the end of the decay", {.least = 0});
+    t("min_lr", o.min_lr,
+      "learning rate at the end of the decay, where --schedule has one; of exponential, without "
+      "--gamma",
+      {.least = 0});
     t("schedule", o.schedule, "how the learning rate decays");
     t("warmup_iters", o.warmup_iters,
       "steps until the full learning rate [a tenth of the schedule's steps, but at most 100, or "
-      "what the preset has]",
+      "what the preset has; of --schedule one_cycle, 0.3 of them]",
       {.least = 0, .most = most_steps});
     t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
     t("decay_share", o.decay_share,
       "share of the steps until --lr-decay-iters in which --schedule wsd decays",
       {.least = 0, .most = 1, .newer = true});
+    t("step_size", o.step_size,
+      "steps from one change of --schedule step to the next, or of the first cycle of --schedule "
+      "cosine_with_restarts (T_0)",
+      {.least = 1, .most = most_steps, .newer = true});
+    t("milestones", o.milestones, "steps at which --schedule multistep changes the rate",
+      {.value = "STEP…", .newer = true});
+    t("gamma", o.gamma,
+      "factor of the rate at a change of --schedule step or multistep [0.1], or at each step of "
+      "--schedule exponential [what reaches --min-lr at --lr-decay-iters]",
+      {.least = 0, .newer = true});
+    t("t_mult", o.t_mult,
+      "let each cycle of --schedule cosine_with_restarts have so many times the steps of the one "
+      "before it (T_mult)",
+      {.least = 1, .most = 1000, .newer = true});
     t("schedule_begin", o.schedule_begin, "the step that the schedule begins at",
       {.least = 0, .most = most_steps, .option = false, .newer = true});
     t("most_warmup", o.most_warmup, "what the warm-up is at most unless it is given",
@@ -182,6 +211,10 @@ struct OptimizerOptions {
        .value = "DECAY",
        .lasting = Lasting::model,
        .newer = true});
+    t("swa_start", o.swa_start,
+      "stochastic weight averaging: as --ema, with the mean of the weights after update STEP and "
+      "all later ones; until then, the weights themselves",
+      {.least = 1, .most = most_steps, .value = "STEP", .lasting = Lasting::model, .newer = true});
     t("dtype", o.dtype,
       "precision of the products in linear layers; everything else stays f32. auto: bf16 where it "
       "is faster");

@@ -21,7 +21,7 @@ struct StepWork {
 // write: a byte in the time of 16 operations, which is what servers have (32 cores of 100 GFLOP/s
 // each beside 200 GB/s). Backward completes the last parameters first.
 //
-// It does not know the products of an update (Muon, SOAP), averages of weights (--ema), or the
+// It does not know the products of an update (Muon, SOAP), averages of weights, or the
 // forward pass of a reference or a teacher, which take longer; nor frozen weights, whose gradients
 // nobody computes, unless `backward` says so.
 StepParts assumed_step(const StepWork& work, double rate, int threads);

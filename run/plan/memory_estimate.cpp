@@ -69,7 +69,7 @@ std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double to
 
 // What is trained has a gradient as large as itself, and as large an average.
 MemoryEstimate with_averages(MemoryEstimate estimate, const StepOptions& step) {
-  if (!step.ema) return estimate;
+  if (!step.averages) return estimate;
   estimate.averages = estimate.gradients;
   estimate.total += estimate.averages;
   return estimate;

@@ -5,6 +5,7 @@
 
 #include "tapegrad/base/random.h"
 #include "tapegrad/nn/make_decoder.h"
+#include "tapegrad/optim/ema.h"
 #include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/run/options/tuning.h"
 
@@ -15,10 +16,10 @@ namespace tapegrad::run {
 struct StepOptions {
   bool recompute = false;  // see nn::Decoder
   Precision precision = Precision::full;
-  Rng::Kind dropout = Rng::Kind::philox;  // masks of Kind::torch are stored
-  TuningOptions tuning = {};              // frozen weights have no gradient
-  optim::GroupRules optimizer = {};       // which say what is kept for what is trained
-  std::optional<double> ema = {};         // the decay of averages of what is trained
+  Rng::Kind dropout = Rng::Kind::philox;           // masks of Kind::torch are stored
+  TuningOptions tuning = {};                       // frozen weights have no gradient
+  optim::GroupRules optimizer = {};                // which say what is kept for what is trained
+  std::optional<optim::EMAOptions> averages = {};  // of what is trained
   // Makes the parameters of a model that exists, as those of a run with tuning.weights. In a dry
   // run, it reads none of them. Without it, they are shapes, or drawn.
   std::function<nn::Params()> params = {};

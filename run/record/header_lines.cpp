@@ -1,19 +1,41 @@
 #include "tapegrad/run/record/header_lines.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/run/record/text_chart.h"
 
 namespace tapegrad::run {
 namespace {
 
-bool decays(const OptimizerOptions& o) { return o.schedule != optim::Schedule::Kind::constant; }
-
 bool schedule_has_ended(const OptimizerOptions& o, const Progress& progress) {
-  return decays(o) && progress.iteration > 0 && progress.iteration >= o.decay_end();
+  return o.learning_rates().ends() && progress.iteration > 0 && progress.iteration >= o.decay_end();
+}
+
+// "cosine", "step (× 0.1 every 500 steps)".
+std::string describe_kind(const optim::Schedule& s) {
+  using Kind = optim::Schedule::Kind;
+  std::string text(name_of_enum(s.kind));
+  if (s.kind == Kind::step) {
+    text += fmt::format(" (× {:.6g} every {})", s.gamma, counted(s.step_size, "step"));
+  } else if (s.kind == Kind::multistep) {
+    text += fmt::format(" (× {:.6g} at {})", s.gamma, fmt::join(s.milestones, ", "));
+  } else if (s.kind == Kind::exponential) {
+    text += fmt::format(" (× {:.6g} at each step)", s.gamma);
+  } else if (s.kind == Kind::cosine_with_restarts) {
+    text += fmt::format(" (of {}{})", counted(s.step_size, "step"),
+                        s.t_mult > 1 ? fmt::format(", then {} times as many", s.t_mult) : "");
+  }
+  return text;
 }
 
 // "0.001, cosine, 0.0001 at the end", and what becomes of it when a run goes on.
 std::string describe_schedule(const OptimizerOptions& o, const Progress& progress) {
-  const double end = o.learning_rates()(o.max_iters);
+  const optim::Schedule rates = o.learning_rates();
+  const double end = rates(o.max_iters);
   if (schedule_has_ended(o, progress)) {
     return fmt::format(
         "{:.3g} from now on: its schedule has ended at step {}, and "
@@ -21,9 +43,9 @@ std::string describe_schedule(const OptimizerOptions& o, const Progress& progres
         end, grouped(o.decay_end()));
   }
   std::string text =
-      fmt::format("{:.3g}, {}, {:.3g} at the end", o.learning_rate, name_of_enum(o.schedule), end);
+      fmt::format("{:.3g}, {}, {:.3g} at the end", o.learning_rate, describe_kind(rates), end);
   if (o.schedule_begin > 0) text += fmt::format(", begun at step {}", grouped(o.schedule_begin));
-  if (decays(o) && o.lr_decay_iters && *o.lr_decay_iters < o.max_iters) {
+  if (rates.ends() && o.lr_decay_iters && *o.lr_decay_iters < o.max_iters) {
     text += fmt::format(", which is reached at step {}", grouped(*o.lr_decay_iters));
   }
   return text;
@@ -54,6 +76,22 @@ void add_compute(std::vector<HeaderLine>& lines, const RunHeader& about, const O
 
 }  // namespace
 
+std::vector<std::string> schedule_lines(const OptimizerOptions& o) {
+  constexpr int width = 64, height = 6;
+  constexpr std::int64_t most_points = 512;  // several for each dot
+  const optim::Schedule rates = o.learning_rates();
+  std::vector<ChartPoint> points;
+  const std::int64_t last = o.max_iters - 1, n = std::min(last, most_points);
+  for (std::int64_t k = 0; k <= n; ++k) {
+    const std::int64_t step = n == 0 ? 0 : std::llround(static_cast<double>(last) * k / n);
+    points.push_back({static_cast<double>(step), rates(step)});
+  }
+  std::vector<std::string> lines = {describe_schedule(o, {})};
+  for (std::string& line : text_chart(points, {}, "learning rate", width, height))
+    lines.push_back(std::move(line));
+  return lines;
+}
+
 std::vector<std::string> header_lines(const RunHeader& about, const OptimizerOptions& o,
                                       const Progress& progress,
                                       const std::vector<std::string>& groups, bool verbose) {
@@ -65,6 +103,12 @@ std::vector<std::string> header_lines(const RunHeader& about, const OptimizerOpt
         {"ema", fmt::format("averages of about the last {} are evaluated and saved, not "
                             "the weights themselves",
                             counted(o.averaged_steps(), "step"))});
+  }
+  if (o.swa_start) {
+    lines.push_back(
+        {"swa", fmt::format("from update {} on, the mean of the weights is evaluated and "
+                            "saved, not the weights themselves",
+                            grouped(*o.swa_start))});
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     lines.push_back({i == 0 ? "groups" : "", groups[i]});

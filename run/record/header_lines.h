@@ -31,6 +31,9 @@ struct RunHeader {
   std::string last_note = {};           // stands at the end of the run
 };
 
+// The learning rate of a run, in words and as a chart of its steps.
+std::vector<std::string> schedule_lines(const OptimizerOptions& optimizer);
+
 // The header, whose text is for everybody. `verbose` adds what people ask for who tune a run.
 // `groups`: lines on groups of parameters, see group_lines.h.
 std::vector<std::string> header_lines(const RunHeader& about, const OptimizerOptions& optimizer,

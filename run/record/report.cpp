@@ -55,7 +55,7 @@ Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
       progress_(progress),
       all_(optimizer.max_iters),
       iter_lines_{evaluation.log_interval},
-      decays_(optimizer.schedule != optim::Schedule::Kind::constant),
+      decays_(optimizer.learning_rates().ends()),
       repeats_batch_(optimizer.overfit_batch),
       keeps_best_(keep_rule(evaluation.keep).best),
       terminal_(evaluation.strict_log) {

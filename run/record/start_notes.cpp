@@ -40,10 +40,16 @@ void add_evaluations(std::vector<std::string>& notes, const OptimizerOptions& o,
   }
 }
 
-// The first step's weights begin the averages, and each later step leaves DECAY of their share.
+// The first step's weights begin moving averages, and each later step leaves DECAY of their share.
 void add_averages(std::vector<std::string>& notes, const OptimizerOptions& o) {
   constexpr double much = 0.05;
   constexpr std::int64_t least = 100;
+  if (o.swa_start && *o.swa_start >= o.max_iters) {
+    notes.push_back(
+        fmt::format("--swa-start {} averages nothing in a run of {}: a smaller one averages the "
+                    "weights from there on",
+                    *o.swa_start, counted(o.max_iters, "step")));
+  }
   if (!o.ema || o.max_iters < least) return;
   const double share = std::pow(*o.ema, static_cast<double>(o.max_iters - 1));
   if (share <= much) return;

@@ -137,7 +137,7 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
   // that are trained, too.
   const NamedTensors& trained = task.params.parameters();
   const std::int64_t written =
-      2 * task.params.total_count() + (options.optimizer.ema ? task.params.count() : 0);
+      2 * task.params.total_count() + (options.optimizer.averages() ? task.params.count() : 0);
   const double bytes =
       sizeof(float) * static_cast<double>(written) +
       optim::bytes_kept(trained, optim::make_groups(trained, options.optimizer.rules));

@@ -259,7 +259,7 @@ class Trainer {
     double weights = 0;
     for (const auto& [name, t] : task_.params.parameters())
       weights += static_cast<double>(t.bytes());
-    if (!options.local_steps) return options.ema ? kept + weights : kept;
+    if (!options.local_steps) return options.averages() ? kept + weights : kept;
     if (options.meet) return kept + weights;
     return ranks() * (kept + weights) + weights;  // the outer momentum is one for all
   }

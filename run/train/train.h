@@ -51,7 +51,8 @@ struct Task {
   std::function<void(const std::filesystem::path& folder)> write_files = {};
   // After each step, and its evaluation if there is one; in a resumed run also at the step of its
   // checkpoint, which is not `made` here: metrics.jsonl then has only what came before that step.
-  // With averages (ema), the parameters have them meanwhile, as in evaluations and in finish.
+  // With averages (ema, swa_start), the parameters have them meanwhile, as in evaluations and in
+  // finish.
   std::function<void(Report&, bool made)> after_step = {};
   // False where after_step has nothing to do, so that no step waits until the averages are in the
   // parameters' place, or processes have gathered what they share. All processes must get the same
@@ -78,7 +79,7 @@ struct TrainOptions {
 
 // Loss → backward → clip → optimiser, with an evaluation and a checkpoint now and then, until
 // max_iters steps are made (true), or a signal (Ctrl-C) has stopped the run (false), which is then
-// saved, unless the signal came while steps were measured. With averages of the weights (ema), it
+// saved, unless the signal came while steps were measured. With averages of the weights, it
 // evaluates and saves these; the parameters end with their own values. A run that is resumed ends
 // with the same bits as one that never stopped, if its task is made in the same way: of the model,
 // that is checked. Errors: a loss that is not a number, which keeps the last checkpoint; a

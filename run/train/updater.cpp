@@ -50,8 +50,9 @@ std::unique_ptr<optim::GradientSync> make_sync(const Task& task, const Optimizer
   const NamedTensors& parameters = task.params.parameters();
   auto sync = optim::make_gradient_sync(parameters, options.rules, processes, options.sharing(),
                                         task.params.buffers());
-  if (!options.ema) return sync;
-  return optim::with_averages(std::move(sync), parameters, {.decay = *options.ema});
+  const std::optional<optim::EMAOptions> averages = options.averages();
+  if (!averages) return sync;
+  return optim::with_averages(std::move(sync), parameters, *averages);
 }
 
 Updater::Updater(const Task& task, const OptimizerOptions& options, optim::GradientSync& sync,

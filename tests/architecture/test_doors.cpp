@@ -14,7 +14,8 @@ namespace {
 // or the beginning of its name: everybody else goes through that file's functions. Threads compute
 // in one file. The others have the one that makes the next batch of arrays, the one that calls MPI,
 // the one that speaks HTTP, and the one that reads requests to a model: they must go on while the
-// program computes, which a loop of the pool could not.
+// program computes, which a loop of the pool could not. Weights that are shared out keep the id of
+// the thread that may ask for them.
 struct OneDoor {
   std::string word, file;
   std::vector<std::string> others = {};
@@ -23,7 +24,7 @@ const std::vector<OneDoor> kOneDoor = {
     {"std::thread",
      "base/parallel.cpp",
      {"arrays/array_loader.cpp", "comm/mpi_processes.cpp", "apps/http/listener",
-      "apps/serve/work_thread"}},
+      "apps/serve/work_thread", "optim/processes/shared_weights"}},
     {"mpi.h", "comm/mpi_"},
     {"std::jthread", "nowhere"},
     {"std::async", "nowhere"},

@@ -3,7 +3,7 @@
 
 usage: make_model.py TYPE TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
 
-TYPE is falcon_h1, gemma, gemma2, gemma3_text, gpt2, gpt_oss, granite, lfm2, lfm2_moe, llama, ministral3, mistral, nanochat, olmo2, olmo3, phi3, qwen2, qwen3, smollm3
+TYPE is falcon_h1, gemma, gemma2, gemma3_text, gpt2, gpt_oss, granite, lfm2, lfm2_moe, llama, ministral3, mistral, nanochat, nemotron_h, olmo2, olmo3, phi3, qwen2, qwen3, smollm3
 or stablelm.
 
 TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
@@ -42,6 +42,9 @@ OWN = {  # what a type has beside the sizes of all
         "rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 1.0,
         "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}},
     "nanochat": {"tie_word_embeddings": False, "pad_token_id": None},
+    # Without a least step, which transformers' kernels and llama.cpp do not have.
+    "nemotron_h": {"tie_word_embeddings": False, "layers_block_type": ["mamba", "mlp", "mamba", "mamba", "attention", "mlp"],
+                   "mamba_num_heads": 6, "mamba_head_dim": 12, "ssm_state_size": 20, "n_groups": 2, "time_step_min": 1e-30},
     "smollm3": {"num_hidden_layers": 5, "pad_token_id": None},
     "stablelm": {"partial_rotary_factor": 0.5, "use_qkv_bias": True, "tie_word_embeddings": False}}
 parser.add_argument("type", choices=OWN)

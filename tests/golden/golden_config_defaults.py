@@ -12,6 +12,7 @@ from transformers import AutoConfig
 OUT = pathlib.Path(__file__).parent / "config_defaults.json"
 FAMILIES = ["gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "olmo2", "smollm3", "granite", "phi3",
             "stablelm", "olmo3", "ministral3", "nanochat", "lfm2", "lfm2_moe", "qwen3_next", "qwen3_5_text", "gpt_oss", "granitemoehybrid", "falcon_h1"]
+# Of nemotron_h, an empty file has experts, which are refused: see test_nemotron_h.cpp.
 # What every config has, and what stands for no number of the model.
 LEFT_OUT = {"transformers_version", "architectures", "output_hidden_states", "return_dict", "dtype", "chunk_size_feed_forward",
             "is_encoder_decoder", "id2label", "label2id", "problem_type", "_name_or_path", "output_attentions", "use_cache",

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, FalconH1Config, FalconH1ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig,
                           GemmaForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig,
                           GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Ministral3Config,
-                          Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, Olmo2Config,
+                          Ministral3ForCausalLM, MixtralConfig, MixtralForCausalLM, NanoChatConfig, NanoChatForCausalLM, NemotronHConfig, NemotronHForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
                           Phi3ForCausalLM, Qwen3_5ForCausalLM, Qwen3_5TextConfig, Qwen3MoeConfig, Qwen3MoeForCausalLM, Qwen3NextConfig, Qwen3NextForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig,
                           StableLmForCausalLM)
@@ -25,12 +25,16 @@ OUT = pathlib.Path(__file__).parent / "families"
 SHAPE = {"vocab_size": VOCABULARY, "max_position_embeddings": 24, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None,
          "tie_word_embeddings": True}
+WITHOUT_LAYERS = {key: value for key, value in SHAPE.items() if key != "num_hidden_layers"}
 YARN = {"rope_type": "yarn", "rope_theta": 5.0, "factor": 2.5, "original_max_position_embeddings": 10}
 # Beyond the original positions, where transformers changes the angles, and computes all anew.
 LONGROPE = {"rope_type": "longrope", "rope_theta": 50.0, "factor": 1.5, "attention_factor": 0.875, "original_max_position_embeddings": 3, "short_factor": [1.0, 1.25, 1.5],
             "long_factor": [1.5, 3.0, 4.5]}
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 5, "linear_value_head_dim": 6}
 MAMBA = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 6}
+# The least step is so small that no step is: transformers' own code, unlike its kernels, clamps them there.
+NEMOTRON = {"mamba_num_heads": 4, "n_groups": 2, "ssm_state_size": 6, "mamba_head_dim": 6, "head_dim": 6, "time_step_min": 1e-30,
+            "tie_word_embeddings": False}
 MULTIPLIERS = {"embedding_multiplier": 3.0, "lm_head_multiplier": 0.4, "key_multiplier": 0.6, "attention_out_multiplier": 0.9, "ssm_in_multiplier": 1.25,
                "ssm_out_multiplier": 0.7, "ssm_multipliers": [0.8, 0.5, 1.2, 0.6, 1.5], "mlp_multipliers": [0.9, 0.6]}
 KINDS = ["sliding_attention", "full_attention"]
@@ -92,6 +96,12 @@ MODELS = {
     "falcon_h1_norm": lambda: FalconH1ForCausalLM(FalconH1Config(
         **SHAPE, **MAMBA | {"mamba_d_ssm": None, "mamba_d_conv": 3, "mamba_conv_bias": False}, head_dim=6, mamba_rms_norm=True,
         mamba_norm_before_gate=False, attention_bias=True, mlp_bias=True, **MULTIPLIERS | {"attention_in_multiplier": 1.5})),
+    "nemotron_h": lambda: NemotronHForCausalLM(NemotronHConfig(
+        **WITHOUT_LAYERS | NEMOTRON, layers_block_type=["mamba", "mlp", "mamba", "mamba", "attention", "mlp"])),
+    # All that the hub's models have not.
+    "nemotron_h_bias": lambda: NemotronHForCausalLM(NemotronHConfig(
+        **WITHOUT_LAYERS | NEMOTRON | {"mamba_num_heads": 3, "n_groups": 1, "mamba_head_dim": 5}, layers_block_type=["mlp", "attention", "mamba"],
+        mlp_bias=True, use_conv_bias=False, conv_kernel=3)),
     "lfm2": lambda: Lfm2ForCausalLM(Lfm2Config(
         **SHAPE | {"num_hidden_layers": 3}, layer_types=["conv", "full_attention", "conv"], rope_parameters={"rope_type": "default", "rope_theta": 500.0},
         block_multiple_of=4)),

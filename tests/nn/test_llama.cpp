@@ -224,6 +224,14 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
   refused(
       llama, [](C& c) { c.mixer_pattern = "CL"; }, "mixer_pattern 'CL' must be a row of C");
   refused(
+      llama, [](C& c) { c.ff_pattern = "FD"; }, "ff_pattern 'FD' must be a row of F");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "AN", c.ff_pattern = "FN"; },
+      "mixer_pattern AN and ff_pattern FN leave block 1 without a part");
+  refused(
+      llama, [](C& c) { c.mixer_pattern = "N"; },
+      "mixer_pattern N leaves no block that mixes positions");
+  refused(
       llama, [](C& c) { c.mixer_pattern = "CA", c.n_embd = 9, c.n_head = 1, c.n_kv_head = 1; },
       "mixer_pattern with convolutions needs an even n_embd, not 9");
   refused(

@@ -42,7 +42,7 @@ double true_peak(const nn::DecoderConfig& config, std::int64_t B,
   gpt.recompute = options.step.recompute;
   return true_peak(
       before, params.parameters(), [&] { return gpt.loss(ids, ids, &dropout); },
-      options.step.ema.has_value());
+      options.step.averages.has_value());
 }
 
 double true_peak(const nn::TransformerConfig& config, const run::PairSizes& sizes) {
@@ -77,7 +77,7 @@ TEST_CASE("a GPT's step takes the memory that its dry run says", "[measure]") {
                         {"recomputed", small_config(), {.step = {.recompute = true}}},
                         {"dropout", dropping, {}},
                         {"dropout recomputed", dropping, {.step = {.recompute = true}}},
-                        {"averages", small_config(), {.step = {.ema = 0.9}}},
+                        {"averages", small_config(), {.step = {.averages = optim::EMAOptions()}}},
                         {"stored masks", dropping, {.step = {.dropout = Rng::Kind::torch}}},
                         {"bf16", small_config(), {.step = {.precision = Precision::bf16}}},
                         {"wide vocabulary", wide, {}},

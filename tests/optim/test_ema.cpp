@@ -72,6 +72,27 @@ TEST_CASE("the mean of all updates is PyTorch's SWA", "[ema]") {
   }
 }
 
+TEST_CASE("averages begin with the update that is their start, and are the weights until then",
+          "[ema]") {
+  const bool mean = GENERATE(true, false);
+  const Tensor w = first_weights();
+  EMA late({{"w", w}}, {.decay = 0.75, .mean = mean, .start = 4});
+  std::vector<Tensor> counted;
+  for (int t = 1; t <= 6; ++t) {
+    change(w, t);
+    late.update();
+    if (t <= 4) CHECK(averages_of(late) == list(w));
+    if (t >= 4) counted.push_back(w.detach().clone());
+  }
+  REQUIRE(counted.size() == 3);
+  std::vector<double> expected;
+  for (std::int64_t k = 0; k < 4; ++k) {
+    const double a = counted[0].at(k), b = counted[1].at(k), c = counted[2].at(k);
+    expected.push_back(mean ? (a + b + c) / 3 : 0.5625 * a + 0.1875 * b + 0.25 * c);
+  }
+  CHECK(differences(averages_of(late), expected, 1e-13) == "");
+}
+
 TEST_CASE("weights and averages change places, or the weights become the averages", "[ema]") {
   const Tensor w = first_weights();
   EMA ema({{"w", w}}, {.decay = 0.5});
@@ -129,4 +150,6 @@ TEST_CASE("files that are no averages of these weights, and decays that mean not
   CHECK(averages_of(ema) == list(w));
   CHECK_THROWS_WITH(EMA({{"w", w}}, {.decay = 1.5}),
                     ContainsSubstring("[EMAOptions] decay must be from 0 to 1, not 1.5"));
+  CHECK_THROWS_WITH(EMA({{"w", w}}, {.start = 0}),
+                    ContainsSubstring("[EMAOptions] start must be at least 1, not 0"));
 }

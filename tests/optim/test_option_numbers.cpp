@@ -108,6 +108,7 @@ std::vector<NumberCase> optimizers() {
       {"[Schedule] learning_rate", schedules(&Schedule::learning_rate), -1},
       {"[Schedule] min_lr", schedules(&Schedule::min_lr), -1},
       {"[Schedule] decay_share", schedules(&Schedule::decay_share), 1.5},
+      {"[Schedule] gamma", schedules(&Schedule::gamma), -1},
       {"[DecayFactor] end", schedules(&DecayFactor::end), -1},
       {"[StepLR] learning_rate", schedules(&StepLR::learning_rate), -1},
       {"[StepLR] gamma", schedules(&StepLR::gamma), -1},

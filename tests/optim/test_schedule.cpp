@@ -4,6 +4,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/option_schema.h"
+#include "tapegrad/optim/lr_schedulers.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/tests/catch.h"
 
@@ -114,6 +115,51 @@ TEST_CASE("a decay that ends with the warm-up goes straight to the least rate", 
   }
 }
 
+TEST_CASE("schedules of PyTorch's have their rates behind the warm-up", "[schedule]") {
+  constexpr std::int64_t warmup = 4, n = 40;
+  const auto check_behind = [&](Schedule s, const auto& rate) {
+    s.begin = 100;
+    for (std::int64_t i = 0; i < warmup; ++i) {
+      CHECK(s(100 + i) == Approx(1e-3 * static_cast<double>(i + 1) / 5).epsilon(1e-13));
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      INFO(name_of_enum(s.kind) << ", iteration " << i);
+      CHECK(s(100 + warmup + i) == rate(i));
+    }
+    CHECK_NOTHROW(s.validate());
+  };
+  Schedule s = schedule(Kind::step, warmup, 0);
+  s.step_size = 7, s.gamma = 0.5;
+  check_behind(s, optim::StepLR{1e-3, 7, 0.5});
+  s.kind = Kind::exponential;
+  check_behind(s, optim::ExponentialLR{1e-3, 0.5});
+  s.kind = Kind::cosine_with_restarts, s.t_mult = 2;
+  check_behind(s, optim::CosineAnnealingWarmRestarts{1e-3, 7, 2, 1e-4});
+  s.kind = Kind::multistep, s.milestones = {30, 12};  // of all iterations
+  check_behind(s, [](std::int64_t i) {
+    return optim::MultiStepLR{1e-3, {12, 30}, 0.5}(i + warmup);
+  });
+}
+
+TEST_CASE("the schedule one_cycle is PyTorch's, whose way up is the warm-up", "[schedule]") {
+  const Schedule s = schedule(Kind::one_cycle, 3, 10);
+  const optim::OneCycleLR expected{.max_lr = 1e-3, .total_steps = 10, .pct_start = 0.3};
+  for (std::int64_t i = 0; i < 14; ++i) CHECK(s(i) == expected(i));
+  CHECK(s(2) == 1e-3);
+  CHECK(s(9) == Approx(1e-3 / 25e4));
+  CHECK(schedule(Kind::one_cycle, 0, 0)(0) == 1e-3);
+}
+
+TEST_CASE("a schedule ends where nothing changes its rate any more", "[schedule]") {
+  for (const std::string_view name : optim::kScheduleNames) {
+    Schedule s = schedule(*enum_of<Kind>(name), 10, 100);
+    s.step_size = 70, s.milestones = {170}, s.gamma = 0.99;
+    const bool changes = s(100) != s(101) || s(101) != s(1000);
+    INFO(name);
+    CHECK(s.ends() == (!changes && s.kind != Kind::constant));
+  }
+}
+
 TEST_CASE("a schedule that means nothing is an error that names it", "[schedule]") {
   const auto validate = [](auto change) {
     Schedule s = schedule(Kind::cosine, 100);
@@ -134,6 +180,14 @@ TEST_CASE("a schedule that means nothing is an error that names it", "[schedule]
                     ContainsSubstring("lr_decay_iters 99") && ContainsSubstring("100"));
   CHECK_THROWS_WITH(validate([](Schedule& s) { s.decay_share = 1.5; }),
                     ContainsSubstring("decay_share must be from 0 to 1, not 1.5"));
+  CHECK_THROWS_WITH(validate([](Schedule& s) { s.step_size = 0; }),
+                    ContainsSubstring("step_size must be above 0, not 0"));
+  CHECK_THROWS_WITH(validate([](Schedule& s) { s.t_mult = 0; }),
+                    ContainsSubstring("t_mult must be at least 1, not 0"));
+  CHECK_THROWS_WITH(validate([](Schedule& s) {
+                      s.milestones = {3, -1};
+                    }),
+                    ContainsSubstring("milestones must be at least 0, not -1"));
   CHECK_NOTHROW(validate([](Schedule& s) {
     s.kind = Kind::constant;
     s.lr_decay_iters = 0;
@@ -145,5 +199,10 @@ TEST_CASE("schedules are known by their names", "[schedule]") {
   CHECK(enum_of<Kind>("linear") == Kind::linear);
   CHECK(enum_of<Kind>("cosine") == Kind::cosine);
   CHECK(enum_of<Kind>("wsd") == Kind::wsd);
-  CHECK_FALSE(enum_of<Kind>("step"));
+  CHECK(enum_of<Kind>("step") == Kind::step);
+  CHECK(enum_of<Kind>("multistep") == Kind::multistep);
+  CHECK(enum_of<Kind>("exponential") == Kind::exponential);
+  CHECK(enum_of<Kind>("cosine_with_restarts") == Kind::cosine_with_restarts);
+  CHECK(enum_of<Kind>("one_cycle") == Kind::one_cycle);
+  CHECK_FALSE(enum_of<Kind>("steep"));
 }

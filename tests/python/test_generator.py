@@ -14,7 +14,7 @@ SCRIPT = SOURCES / "apps" / "python" / "generate_ops.py"
 class Generator(unittest.TestCase):
     def generate(self, declarations, of_classes=False):
         """(the program's end, all that it wrote) for the library's headers and one more."""
-        classes = ["base/random.h", "autograd/tensor/tensor.h", "nn/decoder.h", "nn/layers.h", "nn/layers/recurrent.h"]
+        classes = ["base/random.h", "autograd/tensor/tensor.h", "arrays/array_loader.h", "data/tokenize/tokenizer.h", "nn/decoder.h", "nn/layers.h", "nn/layers/recurrent.h"]
         headers = ["autograd/ops.h", "nn/init.h", *sorted(str(p.relative_to(SOURCES)) for p in (SOURCES / "autograd" / "ops").glob("*_ops.h"))]
         with tempfile.TemporaryDirectory() as folder:
             header = Path(folder, "new_ops.h")
@@ -60,7 +60,8 @@ class Generator(unittest.TestCase):
             "  Turner(const Params& p, std::int64_t in, const TurnOptions& options = {});\n"
             "  // Turns x.\n  Tensor operator()(const Tensor& x) const { return x; }\n  void turn(std::span<float> x);\n  Tensor shift(const Tensor& x, double by = 1, std::span<float> to = {}) const;\n  void shift();\n  void shift(std::span<float> x);\n private:\n  int hidden_;\n};\n"
             "class Stepper : public OptimizerState {\n public:\n  Stepper(NamedTensors parameters, const TurnOptions& options = {});\n};\n"
-            "struct Rate {\n  enum class Kind { up, down };\n  Kind kind = Kind::up;\n  double end = 3;\n  double operator()(std::int64_t i) const;\n};",
+            "struct Rate {\n  enum class Kind { up, down };\n  Kind kind = Kind::up;\n  double end = 3;\n  double operator()(std::int64_t i) const;\n};\n"
+            "class Kept {\n public:\n  Kept(NamedTensors parameters);\n  NamedTensors state() const;\n  void load_state(const TensorSource& file);\n};",
             of_classes=True,
         )
         self.assertEqual(ended.returncode, 0, ended.stderr)
@@ -75,8 +76,10 @@ class Generator(unittest.TestCase):
             'py::class_<OptimizerOf<Stepper>, AnyOptimizer> c(m, "Stepper"',
             'py::arg("parameters"), py::arg("lr") = 1e-3, py::arg("by")',
             'py::kw_only(), py::arg("kind") = "up", py::arg("end")',
+            'c.def(py::init([](const Parameters& parameters) { return std::make_unique<Kept>(parameters); }), py::arg("parameters"));',
         ):
             self.assertIn(text, written)
+        self.assertEqual(written.count("add_state_dict(c);"), 1)
         self.assertNotIn("hidden_", written)
         self.assertNotIn('left_out["Turner.shift"]', written)  # another overload is bound
         ended, written = self.generate(

@@ -15,6 +15,17 @@ class Tokenizers(unittest.TestCase):
         self.assertEqual(gpt2.decode([15496, 11, 314, 716]), "Hello, I am")
         self.assertEqual(gpt2.encode("<|endoftext|>", allow_special=True), [50256])
         self.assertGreater(len(gpt2.encode("<|endoftext|>")), 1)
+        self.assertEqual((gpt2.ends(), gpt2.is_added(50256), gpt2.is_added(0)), ([50256], True, False))
+
+    def test_they_have_what_the_header_declares(self):
+        letters = tg.Tokenizer.of_characters("cab")
+        self.assertEqual(repr(letters), "tapegrad.Tokenizer(kind='char', 3 tokens)")
+        self.assertEqual((len(letters.padded(7)), len(letters)), (7, 3))
+        self.assertIn("A token for each character", tg.Tokenizer.of_characters.__doc__)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "tokenizer.json")
+            path.write_text(letters.hf_json(), encoding="utf-8")
+            self.assertEqual(tg.Tokenizer.from_hf(path).encode("cab"), [2, 0, 1])
 
     def test_a_token_may_be_a_part_of_a_character(self):
         bytes_alone = tg.Tokenizer.train_bpe("", 257)

@@ -2,6 +2,7 @@
 
 import math
 import gc
+import pickle
 import unittest
 import weakref
 
@@ -276,11 +277,66 @@ class Optimizers(unittest.TestCase):
         self.assertEqual((w.tolist(), moving.updates(), w.requires_grad), ([3.75, -3.75], 3, True))
         self.assertRaisesRegex(tg.Error, "decay", tg.EMA, [w], decay=2)
 
+    def resumed(self, make, step):
+        """Weights after 9 steps, and those of a second object that takes the first one's state after 4."""
+
+        def train(w, kept, begin, end):
+            for i in range(begin, end):
+                step(w, kept, i)
+
+        whole, first = tg.tensor([-1.2, 1.0], requires_grad=True), tg.tensor([-1.2, 1.0], requires_grad=True)
+        kept, cut = make(whole), make(first)
+        train(whole, kept, 0, 9)
+        train(first, cut, 0, 4)
+        saved, second, other = cut.state_dict(), first.detach().clone().set_requires_grad(), make(tg.ones((2,)).set_requires_grad())
+        copy, went_on = pickle.loads(pickle.dumps(saved)), make(second)
+        went_on.load_state_dict(saved)
+        train(second, went_on, 4, 9)
+        train(first, cut, 4, 9)
+        self.assertEqual(str(saved), str(copy))  # whatever comes later
+        self.assertEqual((second.tolist(), first.tolist()), (whole.tolist(), whole.tolist()))
+        values = [[v.tolist() if isinstance(v, tg.Tensor) else v for v in o.state_dict().values()] for o in (kept, cut, went_on)]
+        self.assertEqual(values[1:], [values[0], values[0]])
+        before = str(other.state_dict())
+        counts = {name: value for name, value in saved.items() if isinstance(value, int)}
+        for wrong in ({}, counts, {**saved, next(iter(saved)): tg.ones((3,))}, {**saved, **dict.fromkeys(counts, "many")}):
+            self.assertRaisesRegex(tg.Error, "state_dict: ", other.load_state_dict, wrong)
+        self.assertEqual(str(other.state_dict()), before)
+        self.assertRaises(TypeError, other.load_state_dict, [1])
+        return saved
+
+    def test_what_is_kept_is_saved_and_loaded_to_the_bit(self):
+        def rosenbrock(w):
+            with tg.Tape() as tape:
+                loss = (1 - w[0]) ** 2 + 100 * (w[1] - w[0] ** 2) ** 2
+                tape.backward(loss)
+            return loss
+
+        def update(w, optimizer, i):
+            optimizer.zero_grad()
+            rosenbrock(w)
+            optimizer.step()
+
+        def average(w, ema, i):
+            tg.assign(w, tg.tensor([i**0.5, 1 / (i + 1)]))
+            ema.update()
+
+        for make in (lambda w: tg.AdamW({"w": w}, amsgrad=True), lambda w: tg.SGD({"w": w}, lr=1e-4, momentum=0.9)):
+            self.resumed(make, update)
+        lbfgs = self.resumed(lambda w: tg.LBFGS({"w": w}, lr=1e-2, max_iter=4, history_size=3), lambda w, o, i: o.step(lambda: rosenbrock(w)))
+        self.assertGreater(lbfgs["lbfgs.iterations"], 4)
+        self.assertEqual(lbfgs["lbfgs.direction"].shape, (2,))
+        for options in ({"decay": 0.75}, {"mean": True}, {"mean": True, "start": 3}, {"mean": True, "start": 6}):
+            saved = self.resumed(lambda w: tg.EMA({"w": w}, **options), average)
+            self.assertEqual((sorted(saved), saved["ema.updates"]), (["ema.updates", "ema.w"], 4))
+
     def test_schedules(self):
         self.assertEqual(tg.StepLR(learning_rate=1.0, step_size=2, gamma=0.5)(5), 0.25)
         self.assertEqual(tg.MultiStepLR(learning_rate=1.0, milestones=[1, 3], gamma=0.5)(3), 0.25)
         schedule = tg.Schedule(kind="cosine", learning_rate=1.0, min_lr=0.0, lr_decay_iters=10)
         self.assertAlmostEqual(schedule(5), (1 + math.cos(math.pi / 2)) / 2)
+        cut = tg.Schedule(kind="multistep", learning_rate=1.0, milestones=[1, 3], gamma=0.5)
+        self.assertEqual([cut(i) for i in range(4)], [1, 0.5, 0.5, 0.25])
         schedule.learning_rate = 2
         self.assertAlmostEqual(schedule(5), 1)
         plateau = tg.ReduceLROnPlateau(lr=1.0, patience=0)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 #include "tapegrad/apps/cli/config_file.h"
 #include "tapegrad/apps/cli/option_text.h"
@@ -21,7 +22,6 @@ void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   }
 }
 
-// The names of a program's options, as on the command line.
 class OptionNames : public OptionTable {
  public:
   std::vector<std::string> names = {"--preset"};
@@ -57,6 +57,28 @@ void check_optimizer(const run::OptimizerOptions& o, const GivenOptions& given) 
       usage_error("{} is for --optimizer {}, and this run has {}", option, name,
                   name_of_enum(o.rules.optimizer));
     }
+  }
+}
+
+// UsageError for an argument that the run's schedule does not use.
+void check_schedule(const run::OptimizerOptions& o, const GivenOptions& given) {
+  using Kind = optim::Schedule::Kind;
+  std::vector<Kind> least_rate = {Kind::linear, Kind::cosine, Kind::wsd,
+                                  Kind::cosine_with_restarts};
+  if (!o.gamma) least_rate.push_back(Kind::exponential);
+  const std::pair<std::string, std::vector<Kind>> uses[] = {
+      {"--min-lr", least_rate},
+      {"--decay-share", {Kind::wsd}},
+      {"--step-size", {Kind::step, Kind::cosine_with_restarts}},
+      {"--milestones", {Kind::multistep}},
+      {"--gamma", {Kind::step, Kind::multistep, Kind::exponential}},
+      {"--t-mult", {Kind::cosine_with_restarts}}};
+  for (const auto& [option, kinds] : uses) {
+    if (!given.has(option) || !given.file_of(option).empty()) continue;
+    if (std::count(kinds.begin(), kinds.end(), o.schedule) > 0) continue;
+    const bool decides_gamma = o.schedule == Kind::exponential && option == "--min-lr";
+    usage_error("--schedule {} does not use {}{}", name_of_enum(o.schedule), option,
+                decides_gamma ? " beside --gamma" : "");
   }
 }
 
@@ -170,6 +192,7 @@ void check_parts(const CallOptions& call, const run::OptimizerOptions& optimizer
   check_compute(call.compute);
   as_usage([&] { call.folder.validate(); });
   check_optimizer(optimizer, given);
+  check_schedule(optimizer, given);
 }
 
 // UsageError for an option that cannot change on resume, and has.
@@ -190,10 +213,14 @@ void read_run(const std::filesystem::path& folder, std::string_view format, Opti
 
 }  // namespace detail
 
-GivenOptions::GivenOptions(const CommandLine& cli, OptionSchema options) {
+std::vector<std::string> option_names(OptionSchema options) {
   OptionNames all;
   options.describe(all);
-  for (const std::string& name : all.names) {
+  return std::move(all.names);
+}
+
+GivenOptions::GivenOptions(const CommandLine& cli, OptionSchema options) {
+  for (const std::string& name : option_names(options)) {
     options_[name] = {cli.given(name), cli.gave_value(name), cli.file_of(name)};
   }
 }

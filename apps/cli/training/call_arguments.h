@@ -50,6 +50,9 @@ struct Preset {
   std::optional<double> most_epochs = {};
 };
 
+// The names of a training program's options, as on the command line: "--preset", "--n-layer" …
+std::vector<std::string> option_names(OptionSchema options);
+
 // Which options a call gives, by argument or in a config file. They are named as on the command
 // line; Error for a name that the program does not have.
 class GivenOptions {

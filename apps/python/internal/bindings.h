@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,8 +48,6 @@ using DecoderClass = py::class_<DecoderLayer, AnyLayer>;
 TensorClass bind_tensor(py::module_& m);
 void bind_tape(py::module_& m);
 void bind_own_ops(py::module_& m);
-void bind_loader(py::module_& m);
-void bind_tokenizer(py::module_& m);
 void bind_train(py::module_& m);
 void bind_training(py::module_& m, py::module_& nn);  // what layers and optimisers have in common
 DecoderClass bind_decoder(py::module_& m);
@@ -59,6 +58,28 @@ void bind_classes(py::module_& m, py::module_& nn);
 void add_members(TensorClass& c, py::module_& m);
 void add_members(DecoderClass& c);
 void bind_ops(py::module_& m);
+
+// The tensors and counts of a checkpoint, copied, by their names in it; and what reads them.
+py::dict state_dict(const NamedTensors& tensors, const Metadata& counts);
+std::shared_ptr<const TensorSource> source_of(const py::dict& state);
+
+// state_dict() and load_state_dict() of a class whose C++ object, at(self), has state(), metadata()
+// and load_state().
+template <class Class, class At = std::identity>
+void add_state_dict(Class& c, const At& at = {}) {
+  using Self = typename Class::type;
+  c.def(
+       "state_dict",
+       [at](const Self& self) { return state_dict(at(self).state(), at(self).metadata()); },
+       "What it keeps from step to step, for load_state_dict(): copies of tensors, and counts. "
+       "Options and the learning rate are not among it.")
+      .def(
+          "load_state_dict",
+          [at](Self& self, const py::dict& state) { at(self).load_state(*source_of(state)); },
+          py::arg("state_dict"),
+          "Goes on from there, with the same bits. Error, which changes nothing, if it is of other "
+          "parameters or of something else.");
+}
 
 // Text of bytes that may begin or end in the middle of a character: U+FFFD stands for such bytes.
 py::object text_of_bytes(const std::string& bytes);

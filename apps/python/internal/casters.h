@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,6 +18,14 @@
 namespace tapegrad::python {
 
 namespace py = pybind11;
+
+// What pybind11 makes of an object; nothing if it makes no T of it.
+template <class T>
+std::optional<T> converted(py::handle from, bool convert) {
+  py::detail::make_caster<T> caster;
+  if (!caster.load(from, convert)) return std::nullopt;
+  return py::detail::cast_op<T>(std::move(caster));
+}
 
 // A number: float, int, or a scalar of NumPy's. pybind11's own double takes whatever has
 // __float__, a tensor included, whose gradient would end there in silence.
@@ -86,11 +95,9 @@ template <>
 struct type_caster<tapegrad::Shape> {
   PYBIND11_TYPE_CASTER(tapegrad::Shape, const_name("Sequence[int]"));
   bool load(handle from, bool) {
-    make_caster<std::vector<std::int64_t>> sizes;
-    if (!sizes.load(from, true)) return false;
-    value =
-        tapegrad::Shape(std::span<const std::int64_t>(cast_op<std::vector<std::int64_t>&>(sizes)));
-    return true;
+    const auto sizes = tapegrad::python::converted<std::vector<std::int64_t>>(from, true);
+    if (sizes) value = tapegrad::Shape(std::span<const std::int64_t>(*sizes));
+    return sizes.has_value();
   }
   static handle cast(const tapegrad::Shape& shape, return_value_policy, handle) {
     tuple sizes(static_cast<std::size_t>(shape.rank()));
@@ -103,15 +110,11 @@ template <>
 struct type_caster<tapegrad::python::Dims> {
   PYBIND11_TYPE_CASTER(tapegrad::python::Dims, const_name("int | Sequence[int]"));
   bool load(handle from, bool convert) {
-    make_caster<int> one;
-    if (one.load(from, convert)) {
-      value = {cast_op<int>(one)};
-      return true;
-    }
-    make_caster<std::vector<int>> several;
-    if (!several.load(from, convert)) return false;
-    static_cast<std::vector<int>&>(value) = cast_op<std::vector<int>&>(several);
-    return true;
+    using Several = std::vector<int>;
+    const auto one = tapegrad::python::converted<int>(from, convert);
+    const auto all = one ? Several{*one} : tapegrad::python::converted<Several>(from, convert);
+    if (all) static_cast<Several&>(value) = *all;
+    return all.has_value();
   }
   static handle cast(const tapegrad::python::Dims& dims, return_value_policy, handle) {
     return pybind11::cast(static_cast<const std::vector<int>&>(dims)).release();
@@ -142,16 +145,11 @@ struct type_caster<tapegrad::python::Pair<T>> {
   PYBIND11_TYPE_CASTER(Pair, make_caster<T>::name + const_name(" | tuple[") + make_caster<T>::name +
                                  const_name(", ") + make_caster<T>::name + const_name("]"));
   bool load(handle from, bool convert) {
-    make_caster<T> both;
-    if (both.load(from, convert)) {
-      value = {cast_op<T&>(both), cast_op<T&>(both)};
-      return true;
-    }
-    make_caster<std::pair<T, T>> two;
-    if (!two.load(from, convert)) return false;
-    const auto pair = cast_op<std::pair<T, T>>(two);
-    value = {pair.first, pair.second};
-    return true;
+    using Two = std::pair<T, T>;
+    const auto both = tapegrad::python::converted<T>(from, convert);
+    const auto two = both ? Two(*both, *both) : tapegrad::python::converted<Two>(from, convert);
+    if (two) value = {two->first, two->second};
+    return two.has_value();
   }
   static handle cast(const Pair& pair, return_value_policy, handle) {
     return make_tuple(pair.h, pair.w).release();

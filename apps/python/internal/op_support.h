@@ -1,9 +1,16 @@
 #pragma once
 
-// What the generated bindings of ops are made of.
+// What the generated bindings are made of.
+
+#include <pybind11/stl/filesystem.h>
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -24,6 +31,8 @@ inline std::int64_t elements_of(const Tensor& t) { return t.numel(); }
 inline std::int64_t elements_of(const Number&) { return 0; }
 inline std::int64_t elements_of(const Tensor* t) { return t == nullptr ? 0 : t->numel(); }
 inline std::int64_t elements_of(const Parameters&) { return kUnlockedElements; }
+inline std::int64_t elements_of(const std::filesystem::path&) { return kUnlockedElements; }
+inline std::int64_t elements_of(const std::string& text) { return std::ssize(text); }
 inline std::int64_t elements_of(const DecoderLayer&) { return kUnlockedElements; }
 inline std::int64_t elements_of(const std::vector<Tensor>& all) {
   std::int64_t sum = 0;
@@ -95,6 +104,17 @@ inline auto function_of_example(const Callable& f) {
   return [f](std::int64_t example) { return call_function(f, example); };
 }
 
+// f(rows, rng), which returns other rows.
+inline auto function_of_rows(const Callable& f) {
+  return [f](const std::vector<Tensor>& rows, Rng& rng) {
+    const py::gil_scoped_acquire locked;
+    const py::object changed = f.handle()(rows, Rng(rng));  // a copy: Python may hold on to it
+    const auto read = converted<std::vector<Tensor>>(changed, true);
+    if (!read) throw py::type_error("transform must return a list of tensors");
+    return *read;
+  };
+}
+
 // A loss: a number, or a tensor of one element.
 inline auto function_of_loss(const Callable& f) {
   return [f]() -> double {
@@ -159,5 +179,7 @@ template <class T>
 T to_python(T result) {
   return result;
 }
+inline Parameters to_python(NamedTensors named) { return {std::move(named)}; }
+inline py::object to_python(const std::string& text) { return text_of_bytes(text); }
 
 }  // namespace tapegrad::python

@@ -78,7 +78,7 @@ def train(*corpus, callback=None, progress=True, **options):
     callback(step, metrics) gets a dict of numbers of each step, and those of each evaluation and sample. What it raises, and
     Ctrl-C, ends the run behind the step that is under way: its checkpoint is saved, and then the exception comes out.
     init_from="resume" goes on. Other threads run meanwhile. Without `progress`, nothing is printed but warnings."""
-    names = _core._train_options()
+    names = [option.removeprefix("--").replace("-", "_") for option in ("--config", *_core._train_options())]
     for name in options:
         _check_name(name, names)
     words = [word for name, value in options.items() for word in _words(name, value)] + ["--", *corpus]

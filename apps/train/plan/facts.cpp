@@ -52,7 +52,7 @@ run::StepOptions step_options(const Plan& o) {
                            .dropout = o.random.rng,
                            .tuning = o.tuning,
                            .optimizer = o.optimizer.rules,
-                           .ema = o.optimizer.ema};
+                           .averages = o.optimizer.averages()};
   if (o.tuning.weights) {
     options.params = [&o] { return quantized_params(weight_plan(o), FirstAdapters::left_out); };
   }

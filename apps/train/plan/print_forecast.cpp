@@ -80,9 +80,9 @@ void print_way(const Forecasts& all) {
 }
 
 void print_ways(const Forecasts& all) {
-  const std::vector<run::SharingWay> ways =
-      run::sharing_ways(all.parts, all.group, all.network,
-                        {.parameters = !all.o.optimizer.ema, .local_steps = all.compared_steps()});
+  const std::vector<run::SharingWay> ways = run::sharing_ways(
+      all.parts, all.group, all.network,
+      {.parameters = !all.o.optimizer.averages(), .local_steps = all.compared_steps()});
   const char* heading = "ways:";
   for (const run::SharingWay& way : ways) {
     fmt::print("{:<10} {:<36} {:>10.1f} ms per step, {} of memory, {} sent\n", heading, way.name(),

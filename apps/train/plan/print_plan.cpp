@@ -27,6 +27,7 @@
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/plan/assumed_step.h"
 #include "tapegrad/run/plan/step_forecast.h"
+#include "tapegrad/run/record/header_lines.h"
 #include "tapegrad/run/record/internal/group_lines.h"
 
 namespace tapegrad::gpt {
@@ -76,6 +77,15 @@ void print_groups(const Plan& o) {
   }
 }
 
+// The learning rate, where the number of steps is known before a step is measured.
+void print_schedule(const Plan& o) {
+  if (o.call.max_minutes || o.epochs.epochs || o.optimizer.max_iters == 0) return;
+  std::string heading = "schedule:";
+  for (const std::string& line : run::schedule_lines(o.optimizer)) {
+    fmt::print("{:<10} {}\n", std::exchange(heading, ""), line);
+  }
+}
+
 // The optimiser of that name, if it updates a parameter; null if not.
 std::shared_ptr<const optim::Optimizer> updater_of(const Plan& o, std::string_view name) {
   const auto all = optim::make_groups(shapes_of_parameters(o), o.optimizer.rules);
@@ -101,7 +111,9 @@ void print_unknown_costs(const Plan& o) {
     if (const auto updater = updater_of(o, name))
       costs.push_back(fmt::format("the products of {}'s updates", updater->title()));
   }
-  if (o.optimizer.ema) costs.emplace_back("the averages of --ema");
+  if (o.optimizer.averages()) {
+    costs.emplace_back(o.optimizer.ema ? "the averages of --ema" : "the averages of --swa-start");
+  }
   if (has_second_model(o))
     costs.emplace_back("the forward pass of the reference model or the teacher");
   if (o.tuning.adapters().rank > 0 || !o.tuning.frozen().empty())
@@ -190,6 +202,7 @@ run::MemoryEstimate print_needs(const Plan& o, const nn::Summary& model, double 
              price_of_recomputing(model, stored, recomputed));
   if (!o.recompute_note.empty()) fmt::print("auto:      {}\n", o.recompute_note);
   fmt::print("dtype:     {}\n", describe_precision(o.optimizer.precision(), product_of(o)));
+  print_schedule(o);
   std::fflush(stdout);
   return estimate;
 }

@@ -23,7 +23,7 @@ const words = {
     matrixName: (l, h) => `Attention of block ${l}, head ${h}: rows look at columns. ` +
       "The line below tells the chosen row in words.",
     looks: (token, where) => `${token} looks at ${where}.`,
-    convolutions: (blocks) => `A convolution, a gated delta net or a Mamba-2 in place of attention: block ${blocks}.`,
+    convolutions: (blocks) => `Without attention, with a convolution, a gated delta net, a Mamba-2 or a feed-forward alone: block ${blocks}.`,
     lens: "What would it say after each block?",
     lensHint: "The model's last layer, applied to the state after each block (the logit lens): " +
       "the likeliest next token, and its probability in percent. A frame marks the token that does follow.",
@@ -50,7 +50,7 @@ const words = {
     headName: (l, h) => `第 ${l} 个块，第 ${h} 个头`,
     matrixName: (l, h) => `第 ${l} 个块第 ${h} 个头的注意力：行看列。下面一行用文字说明所选的行。`,
     looks: (token, where) => `${token} 看 ${where}。`,
-    convolutions: (blocks) => `用卷积、门控 delta 网络或 Mamba-2 代替注意力的块：${blocks}。`,
+    convolutions: (blocks) => `没有注意力的块（用卷积、门控 delta 网络或 Mamba-2 代替，或只有前馈网络）：${blocks}。`,
     lens: "每个块之后它会说什么？",
     lensHint: "把模型的最后一层用在每个块之后的状态上（logit lens）：最可能的下一个 token，以及它的概率（百分比）。加框的是真正的下一个 token。",
     embedding: "嵌入", block: (n) => `第 ${n} 个块`, follows: "下一个", token: "token",

@@ -122,6 +122,18 @@ std::string layer_of_files(const Family& family, const nn::DecoderConfig& config
   return place.ours.substr(0, place.ours.size() - kWeight.size());
 }
 
+std::string module_prefix(const Family& family) {
+  return std::string(family.hf.module_prefix.empty() ? family.hf.prefix : family.hf.module_prefix);
+}
+// The prefix of a layer's name in a file: that of transformers' modules, or that of tensors, by
+// which classes of others call their modules. Empty if the name has neither.
+std::string prefix_in(const Family& family, const std::string& name) {
+  for (const std::string& own : {module_prefix(family), std::string(family.hf.prefix)}) {
+    if (name.starts_with(kBasePrefix + own)) return kBasePrefix + own;
+  }
+  return {};
+}
+
 Json config_json(const Adapter& adapter, const nn::DecoderConfig& config, const Family& family,
                  const std::string& base) {
   std::vector<std::string> layers = adapted_layers(*adapter.tensors), modules;
@@ -129,8 +141,7 @@ Json config_json(const Adapter& adapter, const nn::DecoderConfig& config, const 
   if (const auto names = names_in_blocks(layers, config.n_layer)) {
     modules = *names;
   } else {
-    for (const std::string& layer : layers)
-      modules.push_back(std::string(family.hf.prefix) + layer);
+    for (const std::string& layer : layers) modules.push_back(module_prefix(family) + layer);
   }
   const nn::LoraOptions& o = adapter.options;
   const bool is_whole = o.alpha == std::floor(o.alpha);
@@ -160,12 +171,12 @@ Adapter open_peft(const fs::path& folder, const nn::DecoderConfig& config) {
       path_exists(folder / kPeftTorchFile) && !path_exists(folder / kPeftModelFile);
   const auto file = open_weights(folder / (has_torch_file ? kPeftTorchFile : kPeftModelFile));
   const Family& family = family_of(config);
-  const std::string family_prefix(family.hf.prefix), prefix = kBasePrefix + family_prefix;
   std::map<std::string, AdapterPlace> places;
   for (const auto& [name, entry] : file->entries()) {
     const std::size_t matrix = name.size() - std::min(name.size(), kMatrices[0].size());
+    const std::string prefix = prefix_in(family, name);
     const bool known =
-        name.starts_with(prefix) && matrix >= prefix.size() &&
+        !prefix.empty() && matrix >= prefix.size() &&
         std::ranges::find(kMatrices, std::string_view(name).substr(matrix)) != kMatrices.end();
     check(known, "{}: '{}' is no adapter of a linear layer of {}", file->name(), name,
           family.hf.model_class);
@@ -174,7 +185,7 @@ Adapter open_peft(const fs::path& folder, const nn::DecoderConfig& config) {
   }
   const auto options_of = [&](const std::string& layer, std::int64_t) {
     nn::LoraOptions own = options;
-    const std::string module = family_prefix + layer_in_files(family, layer);
+    const std::string module = module_prefix(family) + layer_in_files(family, layer);
     take_pattern(path, json, "rank_pattern", module, own.rank);
     take_pattern(path, json, "alpha_pattern", module, own.alpha);
     check_rank_and_alpha(path, own);
@@ -196,7 +207,7 @@ void write_peft(const fs::path& folder, const Adapter& adapter, const nn::Decode
           "tapegrad merge adds adapters to the model",
           name);
   }
-  const std::string prefix = kBasePrefix + std::string(family.hf.prefix);
+  const std::string prefix = kBasePrefix + module_prefix(family);
   std::vector<TensorToMake> tensors;
   for (const std::string& layer : adapted_layers(*adapter.tensors)) {
     for (const std::string_view matrix : kMatrices) {

@@ -112,6 +112,14 @@ bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
 bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours) {
   const nn::DecoderNames names = nn::decoder_names(config);
   const auto has = [&](std::string_view part) { return ours.find(part) != std::string_view::npos; };
+  const auto is_norm = [&](const char* norm) { return has(fmt::format(".{}.", norm)); };
+  // One name may be of the norm behind a mixer or, in other models, of that before a feed-forward.
+  const bool behind = config.norm_place != nn::NormPlace::before;
+  const bool of_mixer =
+      is_norm(names.before_attention) || (behind && is_norm(names.after_attention));
+  const bool of_mlp = is_norm(names.before_mlp) || (behind && is_norm(names.after_mlp));
+  if (of_mixer) return config.has_mixer(block);
+  if (of_mlp) return config.has_feed_forward(block);
   const std::pair<const char*, char> mixers[] = {
       {names.attention, 'A'}, {names.conv, 'C'}, {names.delta, 'D'}, {names.mamba, 'M'}};
   for (const auto& [part, mixer] : mixers) {
@@ -121,6 +129,7 @@ bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view our
   if (has(norm) && config.mamba.norm_groups == 0) return false;
   const std::string mlp = fmt::format(".{}.", names.mlp);
   if (!has(mlp)) return true;
+  if (!config.has_feed_forward(block)) return false;
   const nn::ExpertNames& in = names.in_experts;
   const bool of_gate = has(fmt::format("{}{}.", mlp, in.shared_gate));
   if (of_gate || has(fmt::format("{}{}.", mlp, in.shared))) {
@@ -131,6 +140,14 @@ bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view our
                           has(fmt::format("{}{}.", mlp, in.experts)) ||
                           has(mlp + in.selection_bias);
   return of_experts == config.has_experts(block);
+}
+
+bool has_single_parts(const nn::DecoderConfig& config) {
+  for (int i = 0; i < config.n_layer; ++i) {
+    const std::string_view mixers = config.has_feed_forward(i) ? "N" : "AM";
+    if (mixers.find(config.mixer(i)) == std::string_view::npos) return false;
+  }
+  return !config.moe.exist();
 }
 
 std::optional<int> leading_dense_blocks(const nn::DecoderConfig& config) {
@@ -186,7 +203,7 @@ std::string leading_dense_pattern(std::int64_t dense, int blocks) {
 bool is_own_form(std::string_view option) {
   static constexpr std::string_view kForms[] = {
       kRotation,      kWindows,     kRotaryBlocks, kDenseBlocks, kLeadingDense, kMixers,
-      kAdjustedInner, kSharedInner, kMambaWidth,   kDeltaWidth,  kScaleLists};
+      kAdjustedInner, kSharedInner, kMambaWidth,   kDeltaWidth,  kScaleLists,   kSingleParts};
   return std::find(std::begin(kForms), std::end(kForms), option) != std::end(kForms);
 }
 
@@ -195,9 +212,9 @@ namespace {
 using Keys = const std::vector<FamilyKey>& (*)(const Family&);  // of a format
 
 // How well a family expresses a config; less is better. First by whether it has the config's
-// mixers, without which nothing else is near, then by what differs, biases last, then by options
-// that nobody asked for, then by options that differ, though they mean the same for so few blocks.
-// A class without biases is no better for that: plain Llama is not Mistral's.
+// mixers and feed-forwards, without which nothing else is near, then by what differs, biases last,
+// then by options that nobody asked for, then by options that differ, though they mean the same for
+// so few blocks. A class without biases is no better for that: plain Llama is not Mistral's.
 using Distance = std::tuple<bool, std::ptrdiff_t, std::size_t, std::ptrdiff_t, bool>;
 Distance distance(const Family& family, const nn::DecoderConfig& config, Keys keys) {
   auto free = options_of(family, keys(family), config);
@@ -205,8 +222,9 @@ Distance distance(const Family& family, const nn::DecoderConfig& config, Keys ke
   const nn::DecoderConfig model = model_with(family, config, free);
   const bool told_otherwise = model.rope_pattern != config.rope_pattern;
   const auto differences = differences_of(config, model, free);
-  const bool mixes_otherwise = std::ranges::find(differences, "mixer_pattern",
-                                                 &OptionDifference::option) != differences.end();
+  const bool mixes_otherwise = std::ranges::any_of(differences, [](const OptionDifference& d) {
+    return d.option == "mixer_pattern" || d.option == "ff_pattern";
+  });
   const auto others =
       std::count_if(differences.begin(), differences.end(), [](const OptionDifference& difference) {
         return !is_bias(difference.option) && difference.option != "qkv_bias";

@@ -138,7 +138,7 @@ void settle_config(const Family& family, std::string_view file, nn::DecoderConfi
   if (c.bias == nn::DecoderConfig{.arch = c.arch}.with_bias()) c.bias.reset();
   c.window = all.window, c.window_pattern = all.window_pattern;
   c.rope_window_base = all.rope_window_base, c.rope_pattern = all.rope_pattern;
-  c.mixer_pattern = all.mixer_pattern;
+  c.mixer_pattern = all.mixer_pattern, c.ff_pattern = all.ff_pattern;
   c.moe.pattern = all.moe.pattern;
   if (!all.moe.exist()) c.moe = {};
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();

@@ -13,19 +13,28 @@ const std::vector<std::string>* list_of_blocks(const Value& theirs) {
   return std::get_if<std::vector<std::string>>(&theirs);
 }
 
-}  // namespace
+std::int64_t norm_groups(const nn::DecoderConfig& c) { return c.mamba.norm_groups; }
 
-Value key_heads_of_blocks(const Value& theirs) {
-  const auto* const heads = list_of_blocks(theirs);
-  if (heads == nullptr) return theirs;
+// The only number other than 0 of such a list. 1 if there is none: nothing has what it counts.
+Value number_of_blocks(const Value& theirs, std::string_view what) {
+  const auto* const list = list_of_blocks(theirs);
+  if (list == nullptr) return theirs;
   std::int64_t found = 0;
-  for (const std::string& text : *heads) {
+  for (const std::string& text : *list) {
     const std::int64_t number = std::stoll(text);
-    check(number == 0 || found == 0 || number == found, "{} and {} heads of keys are not supported",
-          found, number);
+    check(number == 0 || found == 0 || number == found, "{} and {} {} are not supported", found,
+          number, what);
     if (number != 0) found = number;
   }
-  return found == 0 ? 1 : found;  // nothing has heads
+  return found == 0 ? 1 : found;
+}
+
+}  // namespace
+
+Value key_heads_of_blocks(const Value& theirs) { return number_of_blocks(theirs, "heads of keys"); }
+
+Value widths_of_blocks(const Value& theirs) {
+  return number_of_blocks(theirs, "channels of feed-forwards");
 }
 
 std::string mixers_of_heads(const Value& theirs, char mixer) {
@@ -71,7 +80,10 @@ void take_mamba(GgufFamily& f) {
   add_name(f,
            {.ours = mamba + "A_log", .theirs = ssm + "a", .form = Form::column, .is_rate = true});
   add_name(f, {.ours = mamba + "D", .theirs = ssm + "d", .form = Form::column});
-  add_name(f, {.ours = mamba + "norm.weight", .theirs = ssm + "norm.weight", .form = Form::vector});
+  add_name(f, {.ours = mamba + "norm.weight",
+               .theirs = ssm + "norm.weight",
+               .form = Form::vector,
+               .group_count = norm_groups});
   add_name(f, {mamba + "out_proj.weight", ssm + "out.weight"});
 }
 

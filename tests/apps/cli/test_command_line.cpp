@@ -117,7 +117,8 @@ TEST_CASE("a call that has no meaning says what is wrong", "[command_line]") {
   CHECK(refusal({"--bias=perhaps"}) == "--bias: 'perhaps' is neither true nor false");
   CHECK(refusal({"--qkv-bias=2"}) == "--qkv-bias: '2' is neither true nor false");
   CHECK(refusal({"--schedule", "liner"}) ==
-        "--schedule: 'liner' is not one of constant, linear, cosine, wsd; did you mean linear?");
+        "--schedule: 'liner' is not one of constant, linear, cosine, wsd, step, multistep, "
+        "exponential, cosine_with_restarts, one_cycle; did you mean linear?");
   CHECK(refusal({"--n-layers", "3"}) == "unknown option --n-layers; did you mean --n-layer?");
   CHECK(refusal({"--n-layer"}) == "--n-layer needs a value");
   CHECK(refusal({"--n-layer", "--bias"}) ==

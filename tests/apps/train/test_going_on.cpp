@@ -1,5 +1,6 @@
 // Runs that go on beyond their first end.
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/autograd/formats/safetensors.h"
@@ -70,6 +71,90 @@ TEST_CASE("a run of the schedule wsd goes on from its stable part", "[going-on]"
   const auto again = rates_of(tiny.run);
   REQUIRE(again.size() == 40);
   for (std::size_t i = 0; i < 20; ++i) CHECK(again[20 + i] == rates[i]);
+}
+
+TEST_CASE("runs of PyTorch's schedules have their rates, and go on to the same bits",
+          "[going-on]") {
+  struct Shown {
+    Args args;
+    std::vector<double> rates;  // of the first 8 steps: a warm-up of 2, to 0.01
+    std::string words;
+  };
+  const double w1 = 0.01 / 3, w2 = 0.02 / 3, half = 0.5 * (0.01 + 0.002);
+  const Args least = {"--min-lr", "0.002"};
+  const Shown all[] = {
+      {{"--schedule", "step", "--step-size", "3", "--gamma", "0.5"},
+       {w1, w2, 0.01, 0.01, 0.01, 0.005, 0.005, 0.005},
+       "step (× 0.5 every 3 steps)"},
+      {{"--schedule", "multistep", "--milestones", "6", "4"},
+       {w1, w2, 0.01, 0.01, 1e-3, 1e-3, 1e-4, 1e-4},
+       "multistep (× 0.1 at 6, 4)"},
+      {{"--schedule", "exponential", "--gamma", "0.5"},
+       {w1, w2, 0.01, 0.005, 0.0025, 0.00125, 0.000625, 0.0003125},
+       "exponential (× 0.5 at each step)"},
+      {least + Args{"--schedule", "cosine_with_restarts", "--step-size", "2", "--t-mult", "2"},
+       {w1, w2, 0.01, half, 0.01, half + 0.004 * std::sqrt(0.5), half,
+        half - 0.004 * std::sqrt(0.5)},
+       "cosine_with_restarts (of 2 steps, then 2 times as many)"},
+      {{"--schedule", "one_cycle"}, {4e-4, 0.01}, "one_cycle, "}};
+  for (const Shown& shown : all) {
+    const Args args = shown.args + Args{"--verbose"};
+    INFO(shown.words);
+    const TinyRun whole(8, args), parts(3, args);
+    const auto rates = rates_of(whole.run);
+    REQUIRE(rates.size() == 8);
+    for (std::size_t i = 0; i < shown.rates.size(); ++i) {
+      CHECK(rates[i] == Approx(shown.rates[i]).epsilon(1e-6));
+    }
+    const Result r = train(resume_run(parts.run, 8) + Args{"--verbose"});
+    check_ended_well(r);
+    CHECK_THAT(r.out, ContainsSubstring(shown.words));
+    CHECK(same_model(whole.run, parts.run));
+    CHECK(rates_of(parts.run) == rates);
+  }
+}
+
+TEST_CASE("schedules that lack what they go by are refused, and so is what they do not use",
+          "[going-on]") {
+  const CorpusAndRun tiny("text.txt", tiny_text());
+  const auto refused = [&](const Args& args, const std::string& words) {
+    CHECK_THAT(train(tiny_run(tiny.corpus, tiny.run, 2) + args).err, ContainsSubstring(words));
+  };
+  refused({"--schedule", "step"}, "schedule step needs a step_size");
+  refused({"--schedule", "cosine_with_restarts"},
+          "schedule cosine_with_restarts needs a step_size");
+  refused({"--schedule", "multistep"}, "schedule multistep needs milestones");
+  refused({"--schedule", "multistep", "--milestones", "3", "x"}, "milestones: 'x' is not a step");
+  refused({"--schedule", "exponential", "--min-lr", "0"},
+          "schedule exponential needs a gamma, or a min_lr above 0");
+  refused({"--step-size", "3"}, "--schedule cosine does not use --step-size");
+  refused({"--milestones", "3"}, "--schedule cosine does not use --milestones");
+  refused({"--gamma", "0.5"}, "--schedule cosine does not use --gamma");
+  refused({"--decay-share", "0.5"}, "--schedule cosine does not use --decay-share");
+  refused({"--schedule", "step", "--step-size", "3", "--t-mult", "2"},
+          "--schedule step does not use --t-mult");
+  refused({"--schedule", "one_cycle", "--min-lr", "0.001"},
+          "--schedule one_cycle does not use --min-lr");
+  refused({"--schedule", "exponential", "--gamma", "0.5", "--min-lr", "0.001"},
+          "--schedule exponential does not use --min-lr beside --gamma");
+  CHECK_FALSE(std::filesystem::exists(tiny.run));
+}
+
+TEST_CASE("--plan shows the learning rate of a run", "[going-on]") {
+  const CorpusAndRun tiny("text.txt", tiny_text());
+  const Args plan =
+      tiny_run(tiny.corpus, tiny.run, 40) +
+      Args{"--plan", "--gflops", "100", "--lr-decay-iters", "40", "--min-lr", "0.002"};
+  const Result r = train(plan);
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("schedule:  0.01, cosine, 0.002 at the end\n") &&
+                        ContainsSubstring("  0.01 ") && ContainsSubstring(" learning rate ") &&
+                        ContainsSubstring(" 39\n"));
+  // How many steps fit into a time is not known yet.
+  const Result timed = train({"--corpus", tiny.corpus, "--tokenizer", "char", "--preset",
+                              "char-cpu", "--plan", "--gflops", "100", "--max-minutes", "1"});
+  check_ended_well(timed);
+  CHECK_THAT(timed.out, ContainsSubstring("dtype:") && !ContainsSubstring("schedule:"));
 }
 
 namespace {

@@ -9,7 +9,7 @@ constexpr int kSteps = 8;
 const Args kParameters = {"--shard", "parameters"};
 
 // A corpus, what one process makes of it, and room for other runs. Blocks come and go only if there
-// are more than two, and with three batches, not all of two processes have one in the last round.
+// are more than two, and with five batches, not all processes have one in the last round.
 struct Sharded {
   TempFolder folder;
   std::filesystem::path corpus = folder.put("text.txt", tiny_text());
@@ -17,7 +17,7 @@ struct Sharded {
   Result alone;
 
   explicit Sharded(const Args& options = {})
-      : more(Args{"--n-layer", "4", "--gradient-accumulation-steps", "3"} + options),
+      : more(Args{"--n-layer", "4", "--gradient-accumulation-steps", "5"} + options),
         alone(train(args("one", kSteps))) {
     check_ended_well(alone);
   }

@@ -114,6 +114,15 @@ const std::vector<Part>& parts() {
          c.mixer_pattern = "M";
          c.mamba = {.heads = 4, .head_size = 3, .state_size = 5, .norm_groups = 3};
        }},
+      {"blocks that are a mixer or a feed-forward alone",
+       [](Config& c) {
+         c.n_layer = 4, c.mixer_pattern = "NMNA", c.ff_pattern = "FN", c.conv_kernel = 4;
+         c.mamba = {.heads = 4, .head_size = 3, .state_size = 5, .groups = 2, .norm_groups = 2};
+       }},
+      {"such blocks with norms on both sides",
+       [](Config& c) {
+         c.mixer_pattern = "AN", c.ff_pattern = "NF", c.norm_place = nn::NormPlace::both;
+       }},
       {"gates of attention",
        [](Config& c) {
          c.separate_qkv = c.attn_gate = c.qk_norm = true, c.head_size = 6, c.n_kv_head = 1;
@@ -299,6 +308,8 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     CHECK(differs([](Config& c) { c.attention_scale = 1; }));
     CHECK(differs([](Config& c) { c.logit_scale = 2; }));
     CHECK(differs([](Config& c) { c.residual_scale = 2; }));
+    CHECK(differs([](Config& c) { c.ff_pattern = "NF"; }));
+    CHECK(differs([](Config& c) { c.mixer_pattern = "AN"; }));
     CHECK(differs([](Config& c) { c.residual_scalars = true; }));
     for (double nn::BlockScales::*scale :
          {&nn::BlockScales::attention_in, &nn::BlockScales::key, &nn::BlockScales::attention_out,

@@ -99,7 +99,7 @@ TEST_CASE("prompts of a model that is not quantised are read apart, as bits depe
 TEST_CASE("prompts that share a pass become what they become alone", "[generation]") {
   nn::DecoderConfig config = tiny_config();
   config.positions = nn::Positions::rotary;
-  config.mixer_pattern = GENERATE("", "CA", "DA", "MA", "PA");
+  config.mixer_pattern = GENERATE("", "CA", "DA", "MA", "PA", "NA");
   config.ngrams = 3;
   const Model model(true, config);
   const GenerateOptions options{.max_new_tokens = 20, .logprobs = true};

@@ -36,7 +36,10 @@ nn::DecoderConfig unusual(const Family& family) {
     c.mixer_pattern = "DDA", c.delta_heads = 4, c.delta_key_heads = 2;
     c.delta_key_size = 6, c.delta_value_size = 10;
   }
-  if (family.mixer == 'M') {
+  if (family.name == "nemotron_h") {
+    c.mixer_pattern = "MNAN", c.ff_pattern = "NF", c.conv_kernel = 3;
+    c.mamba = {.heads = 6, .head_size = 8, .state_size = 10, .groups = 2};
+  } else if (family.mixer == 'M') {
     c.mixer_pattern = "MMA", c.conv_kernel = 3;
     c.mamba = {.heads = 6, .head_size = 8, .state_size = 10, .groups = 2};
     c.moe.inner = c.n_inner;
@@ -133,7 +136,10 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
         // The width of all heads of values is read when their number is known.
         if (keys == &family.gguf.keys) read_otherwise.insert("delta_value_size");
       }
-      if (family.mixer == 'M') {
+      if (family.name == "nemotron_h") {
+        read_otherwise.insert({"mixer_pattern", "ff_pattern"});
+        if (keys == &family.gguf.keys) read_otherwise.insert("mamba_head_size");
+      } else if (family.mixer == 'M') {
         read_otherwise.insert(
             {"mixer_pattern", "mamba_head_size", "n_inner", "moe_inner", "moe_shared_inner"});
         // A number of heads for all blocks leaves none to Mamba-2.
@@ -242,6 +248,9 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   CHECK(run::family_of(c).name == "falcon_h1");
   c.mixer_pattern = "PA";
   CHECK_THAT(run::export_obstacle(c), ContainsSubstring("cannot express a model with"));
+  // Blocks of one part, whatever they are.
+  c = {.arch = nn::Architecture::llama, .mixer_pattern = "AN", .ff_pattern = "NF"};
+  CHECK((run::family_of(c).name == "nemotron_h" && run::gguf_family_of(c).name == "nemotron_h"));
   nn::DecoderConfig qwen = std::ranges::find(run::families(), "qwen3_5_text", &Family::name)->model;
   qwen.mixer_pattern = "CD";
   CHECK_THAT(run::export_obstacle(qwen), ContainsSubstring("mixer_pattern CD, only with"));
@@ -256,6 +265,31 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
           ContainsSubstring("lfm2moe cannot express a model with moe_pattern ED, only with"));
   c.moe.pattern.clear(), c.moe.scores = nn::RouterScores::softmax;
   CHECK_THAT(run::export_obstacle(c), ContainsSubstring("moe_scores softmax, only with sigmoid"));
+}
+
+TEST_CASE("tensors of blocks are of the parts that they have", "[families]") {
+  nn::DecoderConfig c = {.arch = nn::Architecture::llama, .n_layer = 3};
+  c.mixer_pattern = "AN", c.ff_pattern = "NF";
+  const auto has = [&](int block, const std::string& tensor) {
+    return run::has_tensor(c, block, "layers.#." + tensor + ".weight");
+  };
+  for (const int block : {0, 1}) {
+    const bool feeds = block == 1;
+    CHECK(has(block, "input_layernorm") != feeds);
+    CHECK(has(block, "self_attn.q_proj") != feeds);
+    CHECK(has(block, "post_attention_layernorm") == feeds);
+    CHECK(has(block, "mlp.up_proj") == feeds);
+    CHECK_FALSE(has(block, "mamba.in_proj"));
+  }
+  c.norm_place = nn::NormPlace::both;  // where a name is that of another norm
+  CHECK((has(0, "post_attention_layernorm") && !has(1, "post_attention_layernorm")));
+  CHECK((!has(0, "pre_feedforward_layernorm") && has(1, "pre_feedforward_layernorm")));
+  CHECK((!has(0, "post_feedforward_layernorm") && has(1, "post_feedforward_layernorm")));
+  CHECK(run::has_single_parts(c));
+  c.ff_pattern = "FF";
+  CHECK_FALSE(run::has_single_parts(c));
+  c.ff_pattern = "NF", c.mixer_pattern = "CN";
+  CHECK_FALSE(run::has_single_parts(c));
 }
 
 TEST_CASE("tensors of a feed-forward are of experts, of the one beside them, or of a dense block",

@@ -2,6 +2,7 @@
 // layout and in GGUF, both ways.
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,7 +45,9 @@ const std::vector<std::string> kFamilies = {"olmo3",
                                             "granitemoehybrid",
                                             "granitemoehybrid_dense",
                                             "falcon_h1",
-                                            "falcon_h1_norm"};
+                                            "falcon_h1_norm",
+                                            "nemotron_h",
+                                            "nemotron_h_bias"};
 // What llama.cpp cannot compute, or GGUF not hold as these models have it.
 const std::map<std::string, std::string> kNotInGguf = {
     {"llama_ramp",
@@ -70,7 +73,28 @@ const std::map<std::string, std::string> kNotInGguf = {
      "conv_bias false, only with true: llama.cpp wants biases of convolutions"},
     {"falcon_h1_norm",
      "GGUF's falcon-h1 cannot express a model with bias true, only with false: llama.cpp does not "
-     "add those of attention's output"}};
+     "add those of attention's output"},
+    {"nemotron_h_bias", "conv_bias false, only with true: llama.cpp wants biases of convolutions"}};
+// Keys of Nemotron-H's class that are of experts, of initialisation and of kernels.
+const std::set<std::string> kNotOfNemotron = {"chunk_size",
+                                              "expand",
+                                              "hidden_dropout",
+                                              "mamba_ssm_cache_dtype",
+                                              "moe_intermediate_size",
+                                              "moe_shared_expert_intermediate_size",
+                                              "moe_shared_expert_overlap",
+                                              "mtp_layers_block_type",
+                                              "n_group",
+                                              "n_routed_experts",
+                                              "n_shared_experts",
+                                              "norm_topk_prob",
+                                              "num_experts_per_tok",
+                                              "num_nextn_predict_layers",
+                                              "rescale_prenorm_residual",
+                                              "residual_in_fp32",
+                                              "routed_scaling_factor",
+                                              "topk_group",
+                                              "use_mamba_kernels"};
 
 }  // namespace
 
@@ -137,6 +161,7 @@ TEST_CASE("families come back from Hugging Face's layout with their weights", "[
           key == "num_local_experts" || key == "intermediate_size" || key == "mamba_chunk_size" ||
           key.starts_with("time_step_") || key == "num_logits_to_keep" ||
           (key == "mamba_norm_before_gate" && name == "falcon_h1") ||  // no norm
+          (name.starts_with("nemotron_h") && kNotOfNemotron.count(key) != 0) ||
           (key == "router_aux_loss_coef" && name == "granitemoehybrid_dense") ||
           key == "block_auto_adjust_ff_dim" || key == "block_multiple_of";
       if (!left) CHECK(after.at(key) == value);
@@ -160,6 +185,7 @@ TEST_CASE("families come back from GGUF with their weights", "[families]") {
                                      : name == "ministral3" ? "mistral3"
                                      : name == "mixtral"    ? "llama"
                                      : name == "falcon_h1"  ? "falcon-h1"
+                                     : name == "nemotron_h" ? "nemotron_h"
                                                             : name.substr(0, name.find('_'));
     CHECK(std::get<std::string>(gguf.keys().at("general.architecture")) == architecture);
     const run::TextModel model = run::load(file);

@@ -1,4 +1,4 @@
-// Runs with --ema.
+// Runs with --ema and --swa-start.
 
 #include <cstring>
 #include <map>
@@ -111,6 +111,61 @@ TEST_CASE("a run with --ema that is interrupted goes on to the same bits", "[ave
   CHECK(TempFolder::get(run / "model-best.safetensors") ==
         TempFolder::get(straight / "model-best.safetensors"));
   CHECK(same_bits(OptimizerFile(run).own, tensors_in(runs.made("plain", 9, more))));
+}
+
+TEST_CASE(
+    "a run with --swa-start keeps the mean of the weights from there on, and trains as without",
+    "[averaged_runs]") {
+  const Averaged runs;
+  const Args keep = {"--checkpoint-interval", "1", "--keep", "last,5"};
+  const auto plain = runs.made("plain", 5, keep);
+  const auto run = runs.made("run", 5, keep + Args{"--swa-start", "3"});
+  CHECK(same_bits(OptimizerFile(run).own, tensors_in(plain)));
+  for (const char* model : {"model-1.safetensors", "model-2.safetensors", "model-3.safetensors"})
+    CHECK(same_bits(tensors_in(run, model), tensors_in(plain, model)));
+  const Tensors three = tensors_in(plain, "model-3.safetensors"),
+                four = tensors_in(plain, "model-4.safetensors"), five = tensors_in(plain),
+                mean = tensors_in(run);
+  CHECK_FALSE(same_bits(mean, five));
+  double worst = 0;
+  for (const auto& [name, t] : mean) {
+    for (std::int64_t i = 0; i < t.numel(); ++i) {
+      const double sum = three.at(name).at(i) + four.at(name).at(i) + five.at(name).at(i);
+      worst = std::max(worst, std::abs(t.at(i) - sum / 3));
+    }
+  }
+  CHECK(worst <= 1e-7);
+}
+
+TEST_CASE("a run with --swa-start that is interrupted goes on to the same bits",
+          "[averaged_runs]") {
+  const Averaged runs;
+  const Args swa = {"--swa-start", GENERATE("3", "6")};  // before and after the interruption
+  const auto straight = runs.made("straight", 9, swa), run = runs.made("stopped", 4, swa);
+  const Result r = train(resume_run(run, 9));
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("on, the mean of the weights is evaluated and saved"));
+  CHECK(checkpoint_bytes(run) == checkpoint_bytes(straight));
+}
+
+TEST_CASE("a start of averages that means nothing is refused, or told", "[averaged_runs]") {
+  const Averaged runs;
+  const auto error = [&](const Args& more) {
+    return train(tiny_run(runs.corpus, runs.folder / "none", 2) + more).err;
+  };
+  CHECK_THAT(error({"--swa-start", "0"}), ContainsSubstring("--swa-start"));
+  CHECK_THAT(error({"--swa-start", "1", "--ema", "0.9"}),
+             ContainsSubstring("ema and swa_start exclude each other"));
+  CHECK_THAT(error({"--swa-start", "1", "--local-steps", "2"}),
+             ContainsSubstring("swa_start and local_steps exclude each other"));
+  CHECK_THAT(error({"--swa-start", "1", "--shard", "parameters"}),
+             ContainsSubstring("shard parameters and swa_start exclude each other"));
+  const auto out = [&](const char* run, const char* start) {
+    return train(tiny_run(runs.corpus, runs.folder / run, 4) + Args{"--swa-start", start}).out;
+  };
+  CHECK_THAT(out("late", "4"),
+             ContainsSubstring("--swa-start 4 averages nothing in a run of 4 steps"));
+  CHECK_THAT(out("soon", "3"), !ContainsSubstring("averages nothing"));
 }
 
 TEST_CASE("pairs are learnt with --ema, too", "[averaged_runs]") {

@@ -1,5 +1,6 @@
 // The plan of the loop, of options and facts: nothing is trained here.
 
+#include <cmath>
 #include <limits>
 
 #include "tapegrad/run/train/internal/train_plan.h"
@@ -25,6 +26,22 @@ TEST_CASE("the schedule of a run is fixed, and begins anew only on resume", "[tr
   CHECK(planned(options, {.steps_made = 20}).schedule_begin == 20);
   options.restart_schedule = false;
   CHECK(planned(options, {.steps_made = 20}).schedule_begin == 0);
+}
+
+TEST_CASE("the schedule exponential reaches the least rate where the decay ends, on resume too",
+          "[train-plan]") {
+  const run::TrainOptions options{.optimizer = {.max_iters = 50,
+                                                .learning_rate = 1e-2,
+                                                .min_lr = 1e-3,
+                                                .schedule = optim::Schedule::Kind::exponential,
+                                                .warmup_iters = 10}};
+  run::OptimizerOptions o = planned(options, {});
+  CHECK(o.learning_rates()(10) == 1e-2);
+  CHECK(o.learning_rates()(30) == Approx(std::sqrt(1e-5)));
+  CHECK(o.learning_rates()(50) == Approx(1e-3));
+  const double rate = o.learning_rates()(20);
+  o.max_iters = 100;
+  CHECK(planned({.optimizer = o}, {.steps_made = 50}).learning_rates()(20) == rate);
 }
 
 TEST_CASE("the steps that fit into a time replace those of the options", "[train-plan]") {

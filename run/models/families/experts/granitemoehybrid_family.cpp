@@ -10,8 +10,8 @@ namespace {
 
 using Direction = FamilyKey::Direction;
 
-bool has_experts(const nn::DecoderConfig& c) { return c.moe.exist(); }
-bool is_dense(const nn::DecoderConfig& c) { return !c.moe.exist(); }
+bool has_experts(const nn::DecoderConfig& c, int) { return c.moe.exist(); }
+bool is_dense(const nn::DecoderConfig& c, int) { return !c.moe.exist(); }
 
 // The feed-forward that all tokens have is a block's only one, or stands beside experts.
 void add_shared_names(std::vector<HfTensorName>& names) {

@@ -53,14 +53,16 @@ struct FamilyKey {
 // dense feed-forward has one key whether experts stand beside it or not; mamba_head_size, as a
 // number, a share of the width or the channels of all heads, and with it mamba_norm_groups of
 // Falcon-H1, as truth values; delta_value_size, as the channels of all heads; gate_scale, mlp_scale
-// and mamba_part_scales, as lists of numbers; or those of LongRoPE, whose factors GGUF has as
+// and mamba_part_scales, as lists of numbers; mixer_pattern and ff_pattern, as a row of kinds of
+// layers that are a mixer or a feed-forward alone; or those of LongRoPE, whose factors GGUF has as
 // tensors.
 inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
                                   kRotaryBlocks = "rotary blocks", kDenseBlocks = "dense blocks",
                                   kLeadingDense = "leading dense blocks", kMixers = "mixers",
                                   kAdjustedInner = "adjusted n_inner", kLongRope = "longrope",
                                   kSharedInner = "shared n_inner", kMambaWidth = "mamba width",
-                                  kDeltaWidth = "delta width", kScaleLists = "lists of scales";
+                                  kDeltaWidth = "delta width", kScaleLists = "lists of scales",
+                                  kSingleParts = "single parts";
 // True for an option that files have in a form of its own, for which a key of it stands.
 bool is_own_form(std::string_view option);
 
@@ -69,8 +71,9 @@ bool is_own_form(std::string_view option);
 // the stack.
 struct HfTensorName {
   std::string_view ours, theirs;
-  // Models whose tensor of theirs this is, where ours depends on it. Null: all.
-  bool (*of)(const nn::DecoderConfig& config) = nullptr;
+  // Models, and blocks of them, whose tensor of theirs this is, where ours depends on it. Null:
+  // all.
+  bool (*of)(const nn::DecoderConfig& config, int block) = nullptr;
 };
 
 // A tensor of ours that is rows of one of Hugging Face's, of which others have the rest: row i of
@@ -120,6 +123,9 @@ struct HfFamily {
   std::vector<TensorToMake> (*joined)(std::vector<TensorToMake> tensors) = nullptr;
   // Sets options, after all keys, which files have in a form that depends on others.
   void (*settle)(nn::DecoderConfig&) = nullptr;
+  // The prefix of transformers' modules, which PEFT's files have, where files of weights have
+  // another one. Empty: it is `prefix`.
+  std::string_view module_prefix = {};
   // The model_type, the class and the prefix of models that have one of the family as a part, such
   // as those that also see pictures: its keys are in their text_config. Empty: there are none.
   std::string_view wrapper = {}, wrapper_class = {}, wrapper_prefix = {};
@@ -152,7 +158,7 @@ struct GgufTensorName {
     same,
     squeezed,  // (C, K) for (C, 1, K)
     column,    // (N, 1) for (N)
-    vector,    // (N), or (1, N), for (N)
+    vector,    // (N), or (1, N), for (N); or (groups, N / groups)
     row,       // (1, N), or (N), for (1, N)
   };
   std::string ours, theirs;
@@ -164,6 +170,8 @@ struct GgufTensorName {
   float plus = 0;                 // the file's addend of each element
   Form form = Form::same;
   bool is_rate = false;  // the file has -exp(x) of each element x
+  // Of a vector: the groups of its numbers. Null: it is one.
+  std::int64_t (*group_count)(const nn::DecoderConfig& config) = nullptr;
   // Row i of ours, of count(config), is row place(config, i) of theirs, of which other names may
   // have the rest; or the same of columns, in heads of equal size. Null: they have one order.
   std::int64_t (*count)(const nn::DecoderConfig& config) = nullptr;
@@ -225,8 +233,11 @@ bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
 
 // False if a tensor of blocks, by our name, is of attention where the block has another mixer, or
 // of a norm that a Mamba-2 does not have, or of experts where its feed-forward is dense, or the
-// other way round, or of a feed-forward beside experts that the model does not have.
+// other way round, or of a feed-forward beside experts that the model does not have, or of a part
+// that the block lacks, or of that part's norm.
 bool has_tensor(const nn::DecoderConfig& config, int block, std::string_view ours);
+// True if each block is a mixer alone, attention or a Mamba-2, or a dense feed-forward alone.
+bool has_single_parts(const nn::DecoderConfig& config);
 
 // The number of dense blocks before those with experts. Nothing if a dense one follows these.
 std::optional<int> leading_dense_blocks(const nn::DecoderConfig& config);

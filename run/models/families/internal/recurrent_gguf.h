@@ -11,6 +11,8 @@ namespace tapegrad::run {
 // Their value of attention.head_count_kv, a number for all blocks or a list with one for each, as
 // ours. Error if it has two numbers other than 0.
 Value key_heads_of_blocks(const Value& theirs);
+// The same for feed_forward_length, 0 where a block has no feed-forward.
+Value widths_of_blocks(const Value& theirs);
 // The same as a mixer_pattern: `mixer` where a block has no heads of keys. Empty of a number.
 std::string mixers_of_heads(const Value& theirs, char mixer);
 template <char kMixer>

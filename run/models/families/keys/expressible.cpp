@@ -42,6 +42,9 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (key.option == kRotaryBlocks) options.insert("rope_pattern");
     if (key.option == kDenseBlocks || key.option == kLeadingDense) options.insert("moe_pattern");
     if (key.option == kMixers) options.insert("mixer_pattern");
+    if (key.option == kSingleParts && has_single_parts(config)) {
+      options.insert({"mixer_pattern", "ff_pattern"});
+    }
     if (key.option == kMambaWidth) options.insert("mamba_head_size");
     if (key.option == kMambaWidth && family.mixer == 'P') options.insert("mamba_norm_groups");
     if (key.option == kScaleLists) {
@@ -74,7 +77,8 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
   const bool needs_experts = family.model.moe.exist() && key_of(keys, kSharedInner) == nullptr;
   if (needs_experts && !config.moe.exist()) options.erase("moe_experts");
   const char letters[] = {'A', family.mixer};
-  if (config.mixer_pattern.find_first_not_of(letters, 0, 2) != std::string::npos) {
+  if (options.count("ff_pattern") == 0 &&
+      config.mixer_pattern.find_first_not_of(letters, 0, 2) != std::string::npos) {
     options.erase("mixer_pattern");
   }
   return options;

@@ -86,6 +86,38 @@ std::int64_t read_head_size(const GgufFile& file, const std::string& prefix, std
   return channels / heads;
 }
 
+// A number of each block, of which the file may have one for all.
+std::vector<std::int64_t> numbers_of_blocks(const GgufFile& file, const std::string& key,
+                                            int n_layer) {
+  using Numbers = std::vector<std::int64_t>;
+  check_list_of_blocks(file, key, n_layer);
+  const GgufValue& value = file.keys().at(key);  // which the family needs
+  if (const auto* const list = std::get_if<Numbers>(&value)) return *list;
+  return Numbers(static_cast<std::size_t>(n_layer), std::get<std::int64_t>(value));
+}
+
+// llama.cpp's nemotron_h: a feed-forward where a block has a width of it, else attention where it
+// has heads of keys, and else a Mamba-2.
+void read_single_parts(const GgufFile& file, const std::string& prefix, nn::DecoderConfig& c) {
+  const auto widths = numbers_of_blocks(file, prefix + kInner, c.n_layer),
+             heads = numbers_of_blocks(file, prefix + kKeyHeads, c.n_layer);
+  c.mixer_pattern.clear(), c.ff_pattern.clear();
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const bool feeds = widths[i] != 0;
+    c.mixer_pattern += feeds ? 'N' : heads[i] != 0 ? 'A' : 'M';
+    c.ff_pattern += feeds ? 'F' : 'N';
+  }
+}
+
+void set_single_parts(const std::string& prefix, const nn::DecoderConfig& c, GgufKeys& keys) {
+  std::vector<std::int64_t> widths, heads;
+  for (int i = 0; i < c.n_layer; ++i) {
+    widths.push_back(c.has_feed_forward(i) ? c.inner() : 0);
+    heads.push_back(c.has_attention(i) ? c.kv_heads() : 0);
+  }
+  keys[prefix + kInner] = widths, keys[prefix + kKeyHeads] = heads;
+}
+
 // The N of which every N-th block has attention, and no other: beyond all blocks if none has.
 // Nothing: there is no such N.
 std::optional<std::int64_t> interval_of_attention(const nn::DecoderConfig& c) {
@@ -140,6 +172,7 @@ void read_blocks(const GgufFile& file, const Family& family, nn::DecoderConfig& 
     read_leading_dense(file, prefix + kLeadingDenseBlocks, c);
   }
   if (has_key(family, kInner, kSharedInner)) read_shared_inner(file, prefix, c);
+  if (has_key(family, kKeyHeads, kSingleParts)) read_single_parts(file, prefix, c);
   if (has_key(family, kChannels, kMambaWidth)) {
     c.mamba.head_size = read_head_size(file, prefix, c.mamba_sizes().heads);
     if (family.mixer == 'P') {  // llama.cpp norms each group of heads by itself
@@ -169,6 +202,7 @@ void set_blocks(const Family& family, const nn::DecoderConfig& c, GgufKeys& keys
     keys[prefix + kTopK] = experts ? c.moe.top_k : 0;
     if (experts) keys[prefix + kSharedWidth] = c.moe.shared_inner;
   }
+  if (has_key(family, kKeyHeads, kSingleParts)) set_single_parts(prefix, c, keys);
   if (has_key(family, kChannels, kMambaWidth))
     keys[prefix + kChannels] = c.mamba_sizes().channels();
   if (has_key(family, kChannels, kDeltaWidth)) {

@@ -58,6 +58,11 @@ Shape our_shape(const GgufName& name, const Shape& theirs, std::string_view file
       require(theirs.rank() == 2 && theirs[1] == 1, "a column");
       return theirs.without(1);
     case Form::vector:
+      if (name.groups > 1) {
+        require(theirs.rank() == 2 && theirs[0] == name.groups,
+                fmt::format("a matrix of {} rows", name.groups));
+        return {theirs.numel()};
+      }
       require(theirs.rank() == 1 || is_row, "a vector");
       return theirs.rank() == 1 ? theirs : theirs.without(0);
     case Form::row:
@@ -70,6 +75,7 @@ Shape our_shape(const GgufName& name, const Shape& theirs, std::string_view file
 Shape file_shape(const GgufName& name, const Shape& ours) {
   if (name.form == Form::squeezed) return ours.without(1);
   if (name.form == Form::column) return ours.inserted(1, 1);
+  if (name.groups > 1) return {name.groups, ours[0] / name.groups};
   return name.parts > 1 ? shape_of_part(ours, name.parts) : ours;
 }
 

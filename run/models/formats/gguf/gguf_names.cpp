@@ -72,6 +72,7 @@ std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& 
       for (std::size_t j = i; j < end; ++j) {
         if (is_of_block(j) && !has_tensor(c, block, rows[j].ours)) continue;
         GgufName name{rows[j], exchanged_heads(rows[j].exchanged, c)};
+        if (name.group_count != nullptr) name.groups = name.group_count(c);
         name.ours = numbered(name.ours, block), name.theirs = numbered(name.theirs, block);
         names.push_back(std::move(name));
       }

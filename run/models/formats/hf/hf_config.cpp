@@ -72,6 +72,7 @@ HfModel read_hf_config(const fs::path& folder) {
   if (key_of(family.hf.keys, kSharedInner) != nullptr) read_shared_inner(file, config);
   if (key_of(family.hf.keys, kMambaWidth) != nullptr) read_mamba_width(file, config);
   if (key_of(family.hf.keys, kScaleLists) != nullptr) read_scale_lists(file, config);
+  if (key_of(family.hf.keys, kSingleParts) != nullptr) read_single_parts(file, config);
   read_window(file, family.hf.window, config);
   if (family.follow != nullptr) family.follow(config);
   if (family.hf.settle != nullptr) family.hf.settle(config);
@@ -105,6 +106,8 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
       set_mamba_width(config, json);
     } else if (stands_for(key, kScaleLists)) {
       set_scale_lists(config, json);
+    } else if (stands_for(key, kSingleParts)) {
+      set_single_parts(config, json);
     } else {
       json[std::string(key)] = json_of_value(value);
     }

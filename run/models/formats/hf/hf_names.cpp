@@ -58,6 +58,15 @@ std::pair<const HfTensorName*, Numbers> row_of(const HfFamily& family, std::stri
   return {};
 }
 
+// True if the row is for a tensor with these numbers. A row for some blocks alone is not
+// for blocks behind the model's.
+bool is_of(const HfTensorName& row, const nn::DecoderConfig& config, const Numbers& numbers) {
+  if (row.of == nullptr) return true;
+  if (numbers.block.empty()) return row.of(config, 0);
+  const auto block = tapegrad::number_of<std::int64_t>(numbers.block);
+  return block && *block < config.n_layer && row.of(config, static_cast<int>(*block));
+}
+
 Tensor part_of(const Tensor& stack, std::int64_t i) {
   const TapePause pause;
   return select(stack, 0, i);
@@ -69,7 +78,7 @@ HfPlace place_of(const HfFamily& family, const nn::DecoderConfig& config,
                  const std::string& theirs) {
   for (const HfTensorName& row : family.names) {
     const auto numbers = numbers_in(theirs, row.theirs);
-    if (!numbers || (row.of != nullptr && !row.of(config))) continue;
+    if (!numbers || !is_of(row, config, *numbers)) continue;
     HfPlace place{with_numbers(row.ours, *numbers)};
     if (is_of_experts(row)) place.expert = tapegrad::number_of<std::int64_t>(numbers->expert);
     if (is_of_experts(row) && !place.expert) return {theirs};  // a number without end

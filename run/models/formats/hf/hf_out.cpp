@@ -52,13 +52,15 @@ void check_hf_config(const nn::DecoderConfig& config) {
   with_window_base(family.hf.model_class, family, config);
   const nn::MambaSizes mamba = config.mamba_sizes();
   const bool parallel = config.has_some('P');
-  check(parallel || config.n_embd % config.n_head == 0,  // Falcon-H1's class goes by head_dim alone
+  // Falcon-H1's class and Nemotron-H's have keys for the sizes of heads, and go by these alone.
+  const bool sizes_apart = parallel || key_of(family.hf.keys, kSingleParts) != nullptr;
+  check(sizes_apart || config.n_embd % config.n_head == 0,
         "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
   const std::int64_t norms = config.mamba.norm_groups;
   check(!parallel || norms == 0 || norms == mamba.groups,
         "transformers norms as many parts as there are mamba_groups, {}, not mamba_norm_groups {}",
         mamba.groups, norms);
-  check(parallel || !config.has_some('M') || mamba.channels() % config.n_embd == 0,
+  check(sizes_apart || !config.has_some('M') || mamba.channels() % config.n_embd == 0,
         "transformers needs mamba_heads {} times mamba_head_size {} to be a multiple of n_embd {}",
         mamba.heads, mamba.head_size, config.n_embd);
 }

@@ -173,6 +173,8 @@ void check_onnx_config(const nn::DecoderConfig& config) {
   check(!config.with_defaults().moe.exist(), "ONNX export does not know mixtures of experts");
   check(config.with_defaults().mixer_pattern.empty(),
         "ONNX export does not know what stands in place of attention (mixer_pattern)");
+  check(config.with_defaults().ff_pattern.empty(),
+        "ONNX export does not know blocks without a feed-forward (ff_pattern)");
   check(!config.attn_gate, "ONNX export does not know gates of attention (attn_gate)");
   check(!config.attention_sinks, "ONNX export does not know attention_sinks");
   check(config.activation_kind() != nn::Activation::clamped_swiglu,

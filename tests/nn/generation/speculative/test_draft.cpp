@@ -154,7 +154,7 @@ TEST_CASE("what is learnt of a draft's proposals leaves it with the text alone",
 }
 
 TEST_CASE("a recurrent draft does not read its text again behind a wrong proposal", "[draft]") {
-  const std::string mixers = GENERATE("A", "DA", "MA", "PA");
+  const std::string mixers = GENERATE("A", "DA", "MA", "PA", "NM");
   const DraftedModel draft(64, 0.3, 11, mixers);
   const GenerateOptions options{.greedy = true, .draft = &draft.gpt};
   Tokens text = {1, 2, 3, 5, 8, 2, 10};

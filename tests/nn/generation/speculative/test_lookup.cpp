@@ -185,7 +185,7 @@ TEST_CASE("texts with lookup are those without it, to the bit, whoever runs besi
 TEST_CASE("several rows of one sequence have the bits that they have one after the other",
           "[lookup]") {
   const bool rope = GENERATE(false, true);
-  const auto* const mixers = GENERATE("", "AC", "DA", "P");
+  const auto* const mixers = GENERATE("", "AC", "DA", "P", "NA");
   const Model model(rope, DType::f32, mixers);
   const Tokens text = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3}, other = {2, 7, 1};
   const auto read = [&](const Tokens& tokens, const std::vector<nn::KVCache*>& caches) {

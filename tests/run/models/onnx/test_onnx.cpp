@@ -281,6 +281,8 @@ TEST_CASE("an export to ONNX that fails, or is of another type, leaves no file t
   CHECK_THROWS_WITH(
       exported(folder, model_of(llama([](auto& c) { c.mixer_pattern = "CA"; }))),
       ContainsSubstring("ONNX export does not know what stands in place of attention"));
+  CHECK_THROWS_WITH(exported(folder, model_of(llama([](auto& c) { c.ff_pattern = "NF"; }))),
+                    ContainsSubstring("ONNX export does not know blocks without a feed-forward"));
   run::TextModel large = model_of(gpt2());
   large.gpt.wte.weight.mutable_data<float>()[3] = 1e6F;
   CHECK_THROWS_WITH(exported(folder, large, "f16", "model_fp16.onnx"),

@@ -13,6 +13,7 @@ namespace tapegrad::run {
 struct GgufName : GgufTensorName {
   std::int64_t exchanged_heads = 0;  // heads whose rows are exchanged
   std::int64_t part = 0, parts = 1;  // the file has this one of so many equal parts of ours
+  std::int64_t groups = 1;           // of a vector
   bool moves() const { return place != nullptr; }  // rows or columns stand elsewhere
   bool moves_columns() const { return moves() && head_of_columns != nullptr; }
   // True if one tensor of the file is one of ours, but for rows of exchanged heads.

@@ -35,6 +35,10 @@ void set_shared_inner(const nn::DecoderConfig& config, Json& json);
 // The channels of Mamba-2's heads, and what its classes have beside them: kMambaWidth.
 void read_mamba_width(const HfConfig& file, nn::DecoderConfig& config);
 void set_mamba_width(const nn::DecoderConfig& config, Json& json);
+// Which blocks are a mixer alone, and which a feed-forward: kSingleParts. Files also say how many
+// blocks there are.
+void read_single_parts(const HfConfig& file, nn::DecoderConfig& config);
+void set_single_parts(const nn::DecoderConfig& config, Json& json);
 // Scales of a feed-forward's gate and output, and of what a Mamba-2 projects: kScaleLists.
 void read_scale_lists(const HfConfig& file, nn::DecoderConfig& config);
 void set_scale_lists(const nn::DecoderConfig& config, Json& json);
