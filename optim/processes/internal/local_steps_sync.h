@@ -13,14 +13,14 @@ namespace tapegrad::optim {
 // otherwise; rank r is member r % K of group r / K, of K members. What is said here of ranks is
 // then said of groups, whose members share an optimiser's state; all of them have the anchor.
 //
-// Each rank has all of an optimiser's state, of its own, and all
-// weights of the last meeting, the anchor. The outer momentum is shared out among all ranks as
-// moments are among processes that meet in each step (shares.h): at a meeting, each rank gets the
-// differences of its share from its like in all groups, makes the outer step for it, and sends
-// these what the anchor moves by; the members of each group exchange what they have got. Sums are
-// made in the order of the ranks, and all of them subtract the same numbers from the same anchor.
-// Buffers are what all ranks change alike after each step: they do not travel, and have their
-// values of the last meeting kept while others are in use.
+// Each rank has all of an optimiser's state, of its own, and all weights of the last meeting, the
+// anchor. The outer momentum is shared out among all ranks as moments are among processes that meet
+// in each step (shares.h): at a meeting, each rank gets the differences of its share from its like
+// in all groups, makes the outer step for it, and sends these what the anchor moves by; the members
+// of each group exchange what they have got. Sums are made in the order of the ranks, and all of
+// them subtract the same numbers from the same anchor. Buffers are what all ranks change alike
+// after each step: they do not travel, and have their values of the last meeting kept while others
+// are in use.
 class LocalStepsSync : public GradientSync {
  public:
   // Null: one process.
