@@ -17,6 +17,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/optim/meetings/hold_meeting.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 
 namespace tapegrad {
 namespace {
@@ -73,8 +74,9 @@ void say(const std::vector<std::string>& refused) {
 
 bool all_there(const optim::Arrivals& a) { return !a.present.empty() && a.missing.empty(); }
 
-// The groups' files once all are there, or the time is over. Nothing if a signal ends the waiting.
-std::optional<optim::Arrivals> wait_for_groups(const Options& o, const std::string& key) {
+// Returns once the files of all groups are there, or the time is over. False if a signal ends the
+// waiting.
+bool wait_for_groups(const Options& o, const std::string& key) {
   constexpr auto kLookAgain = std::chrono::milliseconds(500);
   constexpr double minute = 60;
   const Stopwatch watch;
@@ -87,29 +89,24 @@ std::optional<optim::Arrivals> wait_for_groups(const Options& o, const std::stri
     before = found.refused;
     if (watch.seconds() >= minute * o.wait.value_or(0)) break;
     std::this_thread::sleep_for(kLookAgain);
-    if (interrupted()) return std::nullopt;
+    if (interrupted()) return false;
     if (auto now = look_of(o.folder); now != look) {
       look = std::move(now);
       found = optim::find_arrivals(o.folder, key);
     }
   }
   if (found.refused != said) say(found.refused);
-  return found;
+  return true;
 }
 
 int meet(const Options& o) {
   check(is_folder(o.folder), "{}: there is no such folder", o.folder);
   const std::string key = optim::meeting_key(o.meet_key);
+  static_cast<void>(run::lock_folder(o.folder, "holding meetings"));  // until the program ends
   catch_interrupts();
-  const auto found = wait_for_groups(o, key);
-  if (!found) return kInterruptedExitCode;
-  check(!found->present.empty(), "{}: no group has a file for meeting {} there", o.folder,
-        found->meeting);
-  check(o.wait || found->missing.empty(),
-        "{}: for meeting {}, the file of {} is missing. Bring it there, or leave these groups out: "
-        "--wait 0",
-        o.folder, found->meeting, fmt::join(found->missing, ", "));
-  const optim::HeldMeeting held = optim::hold_meeting(o.folder, key);
+  if (!wait_for_groups(o, key)) return kInterruptedExitCode;
+  const optim::HeldMeeting held = optim::hold_meeting(
+      o.folder, key, o.wait ? optim::Missing::left_out : optim::Missing::refused);
   fmt::print("meeting {} of {}{}: bring {} to all groups\n", held.arrivals.meeting,
              fmt::join(held.arrivals.present, ", "),
              held.arrivals.missing.empty()

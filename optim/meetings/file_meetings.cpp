@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/internal/number_text.h"
 #include "tapegrad/optim/internal/sent_values.h"
 #include "tapegrad/optim/internal/shares.h"
@@ -103,9 +104,7 @@ void FileMeetings::hand_in() {
     const std::int64_t n = weights.numel();
     Tensor difference = Tensor::empty({n});
     subtract(anchor_[p].data<float>(), weights.data<float>(), difference.mutable_data<float>(), n);
-    Tensor packed = Tensor::empty({bytes_sent(sent_, n)}, DType::u8);
-    pack(sent_, difference.data<float>(), packed.mutable_data<std::uint8_t>(), n);
-    file.tensors.emplace(name, packed);
+    file.tensors.emplace(name, packed(sent_, difference));
   }
   write_meeting_file(difference_path(place().folder, held_ + 1, place().group), file, key_);
   handed_in_ = true;
@@ -131,10 +130,11 @@ std::optional<MeetingFile> FileMeetings::read_next(std::string& why) const {
       const auto it = file.tensors.find(name);
       check(it != file.tensors.end() && it->second.numel() == bytes_sent(sent_, t.numel()),
             "{}: it is of another model: '{}' differs", path.string(), name);
+      static_cast<void>(unpacked(file, name, t.numel()));  // all are finite
     }
     return file;
   } catch (const Error& error) {
-    why = error.what();
+    why = printable(error.what());  // names in a foreign file may be anything
     return std::nullopt;
   }
 }
@@ -153,9 +153,7 @@ void FileMeetings::take(const MeetingFile& step) {
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     Tensor weights = parameters_[p].second;
     const std::int64_t n = weights.numel();
-    Tensor values = Tensor::empty({n});
-    unpack(sent_, step.tensors.at(parameters_[p].first).data<std::uint8_t>(),
-           values.mutable_data<float>(), n);
+    const Tensor values = unpacked(step, parameters_[p].first, n);
     move_anchor(values.data<float>(), anchor_[p].mutable_data<float>(),
                 weights.mutable_data<float>(), n);
   }
@@ -173,7 +171,7 @@ bool FileMeetings::take_next(std::string& words) {
   if (processes_ != nullptr) {
     const std::string digest = processes_->all_gather(step ? step->digest : "").front();
     if (digest.empty()) return false;
-    if (!step) step.emplace().digest = digest;
+    if (!step) step.emplace(MeetingFile{{terms()}, {}, digest});
     share(*step);
   }
   if (!step) return false;

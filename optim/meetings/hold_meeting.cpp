@@ -1,11 +1,13 @@
 #include "tapegrad/optim/meetings/hold_meeting.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <system_error>
 
-#include "tapegrad/autograd/internal/finite.h"
 #include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/option_schema.h"
@@ -50,19 +52,6 @@ struct Outline {
       : record(file.record), sizes(sizes_of(file)), digest(file.digest) {}
 };
 
-Tensor unpacked(const MeetingFile& file, const std::string& name, std::int64_t n) {
-  Tensor values = Tensor::empty({n});
-  unpack(file.record.terms.sent, file.tensors.at(name).data<std::uint8_t>(),
-         values.mutable_data<float>(), n);
-  return values;
-}
-
-// Error unless all numbers are finite: one that is not would be in everybody's weights.
-void check_finite(const MeetingFile& file, const Sizes& sizes) {
-  for (const auto& [name, n] : sizes)
-    check(all_finite(unpacked(file, name, n)), "'{}' has values that are not numbers", name);
-}
-
 // What a folder has for its next meeting.
 struct Next {
   std::optional<Outline> last;             // the step of the meeting before
@@ -72,40 +61,25 @@ struct Next {
   const Outline& first() const { return arrived.begin()->second; }
 };
 
-std::vector<fs::path> files_in(const fs::path& folder) {
-  std::vector<fs::path> files = list_folder(folder);
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 // The last step that is sound.
 std::optional<Outline> last_step(const std::vector<fs::path>& files, const std::string& key,
                                  std::vector<std::string>& refused) {
-  for (auto path = files.rbegin(); path != files.rend(); ++path) {
-    const auto meeting = meeting_of(path->filename().string(), "meeting-", ".safetensors");
-    if (!meeting) continue;
+  std::map<std::int64_t, fs::path, std::greater<>> steps;
+  for (const fs::path& path : files) {
+    const auto meeting = meeting_of(path.filename().string(), "meeting-", ".safetensors");
+    if (meeting) steps[*meeting] = path;
+  }
+  for (const auto& [meeting, path] : steps) {
     try {
-      const MeetingFile file = read_meeting_file(*path, key);
-      check(file.record.group.empty() && file.record.meeting == *meeting,
-            "{}: it is not what its name says", path->string());
+      const MeetingFile file = read_meeting_file(path, key);
+      check(file.record.group.empty() && file.record.meeting == meeting,
+            "{}: it is not what its name says", path.string());
       return Outline(file);
     } catch (const Error& error) {
       refused.push_back(error.what());
     }
   }
   return std::nullopt;
-}
-
-// The difference of a group whose file has this name.
-Outline open_difference(const fs::path& path, const std::string& key, std::int64_t meeting) {
-  const MeetingFile file = read_meeting_file(path, key);
-  const MeetingRecord& r = file.record;
-  check(!r.group.empty() && r.meeting == meeting &&
-            path.filename() == difference_path({}, meeting, r.group),
-        "it is not what its name says");
-  Outline outline(file);
-  check_finite(file, outline.sizes);
-  return outline;
 }
 
 // Error if a difference does not go with another one, or with the last step.
@@ -116,10 +90,29 @@ void check_fit(const Outline& own, const Outline& other, const std::string& base
   check(own.record.base == base, "its group has not the same weights to begin with");
 }
 
+// The difference of a group whose file has this name, for the meeting after the last one.
+Outline open_difference(const fs::path& path, const std::string& key, std::int64_t meeting,
+                        const std::optional<Outline>& last) {
+  const MeetingFile file = read_meeting_file(path, key);
+  try {
+    const MeetingRecord& r = file.record;
+    check(!r.group.empty() && r.meeting == meeting &&
+              path.filename() == difference_path({}, meeting, r.group),
+          "it is not what its name says");
+    const Outline own(file);
+    if (last) check_fit(own, *last, last->digest);
+    for (const auto& [name, n] : own.sizes) static_cast<void>(unpacked(file, name, n));
+    return own;
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
+}
+
 Next look(const fs::path& folder, const std::string& key) {
   Next next;
   Arrivals& a = next.arrivals;
-  const std::vector<fs::path> files = files_in(folder);
+  std::vector<fs::path> files = list_folder(folder);
+  std::sort(files.begin(), files.end());  // and so are the messages
   next.last = last_step(files, key, a.refused);
   if (next.last) a.meeting = next.last->record.meeting + 1;
   const std::string before = difference_path({}, a.meeting, "").stem().string();
@@ -128,10 +121,9 @@ Next look(const fs::path& folder, const std::string& key) {
     if (!name.starts_with(before) || path.extension() != ".safetensors") continue;
     std::optional<Outline> own;
     try {
-      own = open_difference(path, key, a.meeting);
-      if (next.last) check_fit(*own, *next.last, next.last->digest);
+      own = open_difference(path, key, a.meeting, next.last);
     } catch (const Error& error) {
-      a.refused.push_back(fmt::format("{}: {}", path.string(), error.what()));
+      a.refused.push_back(error.what());
       continue;
     }
     if (!next.last && !next.arrived.empty()) {
@@ -225,11 +217,15 @@ Arrivals find_arrivals(const fs::path& folder, const std::string& key) {
   return look(folder, key).arrivals;
 }
 
-HeldMeeting hold_meeting(const fs::path& folder, const std::string& key) {
+HeldMeeting hold_meeting(const fs::path& folder, const std::string& key, Missing missing) {
   const Next next = look(folder, key);
   const Arrivals& a = next.arrivals;
   check(!next.arrived.empty(), "{}: no group has a file for meeting {} there", folder.string(),
         a.meeting);
+  check(missing == Missing::left_out || a.missing.empty(),
+        "{}: for meeting {}, the file of {} is missing. Bring it there, or leave these groups out: "
+        "tapegrad meet --wait 0",
+        folder.string(), a.meeting, fmt::join(a.missing, ", "));
   const fs::path path = step_path(folder, a.meeting);
   // A meeting is held once. A stranger's file of that name is replaced.
   check(!path_exists(path) || !path_exists(momentum_path(folder, a.meeting)),
@@ -243,10 +239,9 @@ HeldMeeting hold_meeting(const fs::path& folder, const std::string& key) {
   for (auto& [name, gradient] : step) {
     make_outer_step(local, gradient, momentum.at(name));
     const std::int64_t n = gradient.numel();
-    Tensor packed = Tensor::empty({bytes_sent(one.terms.sent, n)}, DType::u8);
-    pack(one.terms.sent, gradient.data<float>(), packed.mutable_data<std::uint8_t>(), n);
-    file.tensors.emplace(name, packed);
+    file.tensors.emplace(name, packed(one.terms.sent, gradient));
     gradient = {};
+    static_cast<void>(unpacked(file, name, n));  // finite numbers may be too large for their sum
   }
   file.record.momentum = digest_of(momentum);
   // The step comes last, and makes the meeting. A momentum without it is replaced by the next call.

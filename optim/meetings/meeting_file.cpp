@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <set>
 
+#include "tapegrad/autograd/internal/finite.h"
 #include "tapegrad/base/internal/sha256.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/optim/internal/sent_values.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -121,8 +123,6 @@ class Words {
 MeetingRecord record_of(const TensorSource& file) {
   constexpr std::int64_t most = std::int64_t{1} << 40;
   const Words words(file);
-  check(words.text("format") == kFormat, "{}: it is no file of a meeting of this version",
-        file.name());
   MeetingRecord r;
   r.meeting = words.number<std::int64_t>("meeting", 1, most);
   r.terms.groups = words.groups("groups");
@@ -188,7 +188,7 @@ std::optional<std::int64_t> meeting_of(std::string_view name, std::string_view b
 }
 
 std::vector<std::string> names_in(std::string_view text) {
-  constexpr std::size_t most = 32;
+  constexpr std::size_t most = 32, most_groups = 1000;
   constexpr std::string_view letters =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
   std::vector<std::string> names;
@@ -198,6 +198,7 @@ std::vector<std::string> names_in(std::string_view text) {
     check(!name.empty() && name.size() <= most && name.find_first_not_of(letters) == name.npos,
           "names of groups have 1 to {} letters, digits, '_' and '-', and commas between them",
           most);
+    check(names.size() < most_groups, "at most {} groups can meet", most_groups);
     names.emplace_back(name);
     begin = end + 1;
   }
@@ -223,6 +224,21 @@ std::string digest_of(const std::map<std::string, Tensor>& tensors) {
   return hex_of(hash.digest());
 }
 
+Tensor packed(CommDType sent, const Tensor& values) {
+  const std::int64_t n = values.numel();
+  Tensor bytes = Tensor::empty({bytes_sent(sent, n)}, DType::u8);
+  pack(sent, values.data<float>(), bytes.mutable_data<std::uint8_t>(), n);
+  return bytes;
+}
+
+Tensor unpacked(const MeetingFile& file, const std::string& name, std::int64_t n) {
+  Tensor values = Tensor::empty({n});
+  unpack(file.record.terms.sent, file.tensors.at(name).data<std::uint8_t>(),
+         values.mutable_data<float>(), n);
+  check(all_finite(values), "'{}' has values that are not numbers", name);
+  return values;
+}
+
 std::string write_meeting_file(const fs::path& path, const MeetingFile& file,
                                const std::string& key) {
   Metadata words = words_of(file.record);
@@ -235,17 +251,21 @@ std::string write_meeting_file(const fs::path& path, const MeetingFile& file,
 
 MeetingFile read_meeting_file(const fs::path& path, const std::string& key) {
   const auto source = open_safetensors(path.string(), Links::refused);
-  MeetingFile file{record_of(*source), tensors_of(*source), {}};
-  file.digest = digest_of(source->metadata(), file.tensors);
   const Words words(*source);
+  check(words.text("format") == kFormat, "{}: it is no file of a meeting of this version",
+        path.string());
+  MeetingFile file{{}, tensors_of(*source), {}};
+  file.digest = digest_of(source->metadata(), file.tensors);
   check(words.text(kDigest) == file.digest,
         "{}: its contents are not those that its checksum is of: it is broken, or has not arrived "
         "as a whole",
         path.string());
-  if (key.empty()) return file;
-  check(source->metadata().contains(kSignature), "{}: it is not signed", path.string());
-  check(equal_secrets(words.text(kSignature), signature_of(file.digest, key)),
-        "{}: it is signed with another key, or changed since", path.string());
+  if (!key.empty()) {
+    check(source->metadata().contains(kSignature), "{}: it is not signed", path.string());
+    check(equal_secrets(words.text(kSignature), signature_of(file.digest, key)),
+          "{}: it is signed with another key, or changed since", path.string());
+  }
+  file.record = record_of(*source);  // a stranger's words are read only now
   return file;
 }
 

@@ -68,12 +68,17 @@ std::string digest_of_start(const NamedTensors& parameters);
 // Of tensors' names and bytes.
 std::string digest_of(const std::map<std::string, Tensor>& tensors);
 
+// A tensor's numbers as they are sent, and those of a file, of which there are n. Error if one of
+// them is not finite: it would come to be in everybody's weights.
+Tensor packed(CommDType sent, const Tensor& values);
+Tensor unpacked(const MeetingFile& file, const std::string& name, std::int64_t n);
+
 // Replaces the file at `path`, signed if there is a key, and returns its digest.
 std::string write_meeting_file(const std::filesystem::path& path, const MeetingFile& file,
                                const std::string& key);
 // Error, for people, unless the file is complete, as its checksum says, and, if there is a key,
-// signed by it. Whoever is in its `terms`, `present` and `group` has a name of a group. Links are
-// refused, and files that memory has no room for.
+// signed by it. Nothing else of a file is looked at before. Whoever is in its `terms`, `present`
+// and `group` has a name of a group. Links are refused, and files that memory has no room for.
 MeetingFile read_meeting_file(const std::filesystem::path& path, const std::string& key);
 
 }  // namespace tapegrad::optim

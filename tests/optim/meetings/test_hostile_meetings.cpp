@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "tapegrad/optim/meetings/internal/meeting_file.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/optim/meetings/met_group.h"
 
@@ -140,6 +141,52 @@ TEST_CASE("a difference that is not finite is left out", "[meetings]") {
     CHECK(found.present == std::vector<std::string>{"a"});
     CHECK_THAT(found.refused.front(), ContainsSubstring("not numbers"));
   }
+}
+
+TEST_CASE("differences whose sum is no number make no step", "[meetings]") {
+  const TempFolder folder;
+  MetGroup a(folder.path(), "a", optim::CommDType::f32, {}, "a,b"),
+      b(folder.path(), "b", optim::CommDType::f32, {}, "a,b");
+  for (MetGroup* group : {&a, &b}) {
+    while (!group->sync->meeting_due()) group->step();
+    group->tensors.p.mutable_data<float>()[2] = std::numeric_limits<float>::max();
+    group->sync->meet();
+  }
+  CHECK(optim::find_arrivals(folder.path(), "").present.size() == 2);
+  CHECK_THROWS_WITH(optim::hold_meeting(folder.path(), ""), ContainsSubstring("not numbers"));
+  CHECK(folder.entries() == 2);
+}
+
+TEST_CASE("a step that is not finite is not taken, and names in a file do not control a terminal",
+          "[meetings]") {
+  TwoMet two;
+  optim::hold_meeting(two.folder.path(), "");
+  const fs::path path = step_file(two.folder.path(), 1);
+  const optim::MeetingFile sound = optim::read_meeting_file(path, "");
+  const std::vector<double> before = two.a.tensors.values();
+  optim::MeetingFile broken = sound;
+  broken.tensors["p"] = optim::packed(optim::CommDType::f32,
+                                      Tensor::full({4}, std::numeric_limits<float>::quiet_NaN()));
+  optim::write_meeting_file(path, broken, "");
+  CHECK_THAT(two.a.sync->meet(), ContainsSubstring("not numbers"));
+  broken.tensors = {{"\x1b[2J", Tensor::zeros({1})}};
+  optim::write_meeting_file(path, broken, "");
+  CHECK_THAT(two.a.sync->meet(), ContainsSubstring("\\x1b[2J") && !ContainsSubstring("\x1b"));
+  CHECK(two.a.sync->meeting_due());
+  CHECK(two.a.tensors.values() == before);
+  optim::write_meeting_file(path, sound, "");
+  CHECK(two.a.sync->meet() == "meeting 1 of a, b");
+}
+
+TEST_CASE("the last meeting is that of the highest number", "[meetings]") {
+  const TwoMet two;
+  optim::hold_meeting(two.folder.path(), "");
+  optim::MeetingFile file = optim::read_meeting_file(step_file(two.folder.path(), 1), "");
+  for (const int meeting : {1'000'000, 999'999}) {
+    file.record.meeting = meeting;
+    optim::write_meeting_file(step_file(two.folder.path(), meeting), file, "");
+  }
+  CHECK(two.arrivals().meeting == 1'000'001);
 }
 
 TEST_CASE("groups that begin at different weights, or with other options, are told so",

@@ -98,6 +98,8 @@ TEST_CASE("a group that is missing is left out, and is in time at the next meeti
   MetByHand expected(3);
   groups.train();
   std::filesystem::remove(difference_file(groups.folder.path(), 1, "c"));
+  CHECK_THROWS_WITH(optim::hold_meeting(groups.folder.path(), "", optim::Missing::refused),
+                    ContainsSubstring("the file of c is missing"));
   const optim::HeldMeeting held = optim::hold_meeting(groups.folder.path(), "");
   CHECK(held.arrivals.present == std::vector<std::string>{"a", "b"});
   CHECK(held.arrivals.missing == std::vector<std::string>{"c"});
@@ -257,6 +259,10 @@ TEST_CASE("names of groups, keys and places are checked", "[meetings]") {
     INFO(names);
     CHECK_THROWS_AS(optim::group_names(names), Error);
   }
+  std::string many = "0";
+  for (int i = 1; i < 1000; ++i) many += fmt::format(",{}", i);
+  CHECK(optim::group_names(many).size() == 1000);
+  CHECK_THROWS_WITH(optim::group_names(many + ",a"), ContainsSubstring("at most 1000 groups"));
   const TempFolder folder;
   CHECK(optim::meeting_key("").empty());
   CHECK(optim::meeting_key(folder.put("key", std::string(32, 'k') + "\n")) == std::string(32, 'k'));

@@ -1,6 +1,7 @@
 // Runs of groups that meet through files, against processes that meet by MPI.
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/run/folder/internal/folder_calls.h"
 #include "tapegrad/tests/apps/on_processes.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
@@ -136,6 +138,13 @@ TEST_CASE("files without the key of a run's groups count nothing", "[met_runs]")
   check_ended_well(met.meet({"--meet-key", key, "--wait", "0"}));
   check_ended_well(a.wait());
   b.wait_for("signed with another key");
+}
+
+TEST_CASE("meetings are held by one program at a time", "[met_runs]") {
+  const Met met;
+  const int lock = tapegrad::run::lock_folder(met.files, "testing");
+  check_error_of("meet", met.meet({"--wait", "1"}), 1, "another program is holding meetings");
+  ::close(lock);
 }
 
 TEST_CASE("options of groups that meet go together", "[met_runs]") {
