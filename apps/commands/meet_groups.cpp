@@ -106,7 +106,7 @@ int meet(const Options& o) {
   catch_interrupts();
   if (!wait_for_groups(o, key)) return kInterruptedExitCode;
   const optim::HeldMeeting held = optim::hold_meeting(
-      o.folder, key, o.wait ? optim::Missing::left_out : optim::Missing::refused);
+      o.folder, key, o.wait ? optim::MissingGroups::left_out : optim::MissingGroups::refused);
   fmt::print("meeting {} of {}{}: bring {} to all groups\n", held.arrivals.meeting,
              fmt::join(held.arrivals.present, ", "),
              held.arrivals.missing.empty()

@@ -217,12 +217,12 @@ Arrivals find_arrivals(const fs::path& folder, const std::string& key) {
   return look(folder, key).arrivals;
 }
 
-HeldMeeting hold_meeting(const fs::path& folder, const std::string& key, Missing missing) {
+HeldMeeting hold_meeting(const fs::path& folder, const std::string& key, MissingGroups missing) {
   const Next next = look(folder, key);
   const Arrivals& a = next.arrivals;
   check(!next.arrived.empty(), "{}: no group has a file for meeting {} there", folder.string(),
         a.meeting);
-  check(missing == Missing::left_out || a.missing.empty(),
+  check(missing == MissingGroups::left_out || a.missing.empty(),
         "{}: for meeting {}, the file of {} is missing. Bring it there, or leave these groups out: "
         "tapegrad meet --wait 0",
         folder.string(), a.meeting, fmt::join(a.missing, ", "));

@@ -48,12 +48,12 @@ struct HeldMeeting {
   Arrivals arrivals;
   std::filesystem::path step;  // the file for all groups
 };
-enum class Missing { left_out, refused };
+enum class MissingGroups { left_out, refused };
 // Holds the meeting of those who are present. Errors: nobody is; somebody is missing, and that is
 // refused; the momentum of the last meeting is not in the folder; a sum is too large for floats. A
 // call that is stopped leaves either no new step, or the whole one: the same call may be repeated.
 // One call at a time, and always in the same folder.
 HeldMeeting hold_meeting(const std::filesystem::path& folder, const std::string& key,
-                         Missing missing = Missing::left_out);
+                         MissingGroups missing = MissingGroups::left_out);
 
 }  // namespace tapegrad::optim

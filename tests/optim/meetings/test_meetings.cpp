@@ -98,7 +98,7 @@ TEST_CASE("a group that is missing is left out, and is in time at the next meeti
   MetByHand expected(3);
   groups.train();
   std::filesystem::remove(difference_file(groups.folder.path(), 1, "c"));
-  CHECK_THROWS_WITH(optim::hold_meeting(groups.folder.path(), "", optim::Missing::refused),
+  CHECK_THROWS_WITH(optim::hold_meeting(groups.folder.path(), "", optim::MissingGroups::refused),
                     ContainsSubstring("the file of c is missing"));
   const optim::HeldMeeting held = optim::hold_meeting(groups.folder.path(), "");
   CHECK(held.arrivals.present == std::vector<std::string>{"a", "b"});
