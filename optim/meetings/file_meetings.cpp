@@ -116,7 +116,9 @@ std::optional<MeetingFile> FileMeetings::read_next(std::string& why) const {
   const std::filesystem::path path = step_path(place().folder, held_ + 1);
   try {
     if (!path_exists(path)) return std::nullopt;
-    MeetingFile file = read_meeting_file(path, key_);
+    std::int64_t bytes = 0;
+    for (const auto& [name, t] : parameters_) bytes += bytes_sent(sent_, t.numel());
+    MeetingFile file = read_meeting_file(path, key_, bytes);
     const MeetingRecord& r = file.record;
     check(r.group.empty() && r.meeting == held_ + 1, "{}: it is not what its name says",
           path.string());

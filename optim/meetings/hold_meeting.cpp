@@ -50,6 +50,11 @@ struct Outline {
 
   explicit Outline(const MeetingFile& file)
       : record(file.record), sizes(sizes_of(file)), digest(file.digest) {}
+  std::int64_t bytes() const {  // of the tensors
+    std::int64_t sum = 0;
+    for (const auto& [name, n] : sizes) sum += bytes_sent(record.terms.sent, n);
+    return sum;
+  }
 };
 
 // What a folder has for its next meeting.
@@ -93,7 +98,8 @@ void check_fit(const Outline& own, const Outline& other, const std::string& base
 // The difference of a group whose file has this name, for the meeting after the last one.
 Outline open_difference(const fs::path& path, const std::string& key, std::int64_t meeting,
                         const std::optional<Outline>& last) {
-  const MeetingFile file = read_meeting_file(path, key);
+  const MeetingFile file =
+      read_meeting_file(path, key, last ? std::optional(last->bytes()) : std::nullopt);
   try {
     const MeetingRecord& r = file.record;
     check(!r.group.empty() && r.meeting == meeting &&
@@ -153,7 +159,7 @@ Tensors mean_of(const Next& next, const fs::path& folder, const std::string& key
   const Arrivals& a = next.arrivals;
   for (const std::string& group : a.present) {
     const fs::path path = difference_path(folder, a.meeting, group);
-    const MeetingFile file = read_meeting_file(path, key);
+    const MeetingFile file = read_meeting_file(path, key, next.first().bytes());
     check(file.digest == next.arrived.at(group).digest, "{}: it was replaced while it was read",
           path.string());
     for (auto& [name, sum] : mean) add_to(sum, 0, unpacked(file, name, sizes.at(name)));

@@ -147,16 +147,17 @@ MeetingRecord record_of(const TensorSource& file) {
   return r;
 }
 
-PackedTensors tensors_of(const TensorSource& file) {
-  double bytes = 0;
+PackedTensors tensors_of(const TensorSource& file, std::optional<std::int64_t> expected) {
+  std::int64_t bytes = 0;
   for (const auto& [name, entry] : file.entries()) {
     check(entry.dtype == DType::u8 && entry.shape.rank() == 1,
           "{}: it is no file of a meeting: '{}' is of {}", file.name(), name, name_of(entry.dtype));
-    bytes += static_cast<double>(entry.shape.numel());
+    bytes += entry.shape.numel();
   }
+  check(!expected || bytes == *expected, "{}: it is of another model or --comm-dtype", file.name());
   const auto available = available_memory();
-  check(!available || bytes <= available->bytes, "{}: it is larger than the memory that is free",
-        file.name());
+  check(!available || static_cast<double>(bytes) <= available->bytes,
+        "{}: it is larger than the memory that is free", file.name());
   PackedTensors tensors;
   for (const auto& [name, entry] : file.entries()) tensors.emplace(name, file.read(name));
   return tensors;
@@ -249,12 +250,13 @@ std::string write_meeting_file(const fs::path& path, const MeetingFile& file,
   return digest;
 }
 
-MeetingFile read_meeting_file(const fs::path& path, const std::string& key) {
+MeetingFile read_meeting_file(const fs::path& path, const std::string& key,
+                              std::optional<std::int64_t> bytes) {
   const auto source = open_safetensors(path.string(), Links::refused);
   const Words words(*source);
   check(words.text("format") == kFormat, "{}: it is no file of a meeting of this version",
         path.string());
-  MeetingFile file{{}, tensors_of(*source), {}};
+  MeetingFile file{{}, tensors_of(*source, bytes), {}};
   file.digest = digest_of(source->metadata(), file.tensors);
   check(words.text(kDigest) == file.digest,
         "{}: its contents are not those that its checksum is of: it is broken, or has not arrived "

@@ -79,6 +79,8 @@ std::string write_meeting_file(const std::filesystem::path& path, const MeetingF
 // Error, for people, unless the file is complete, as its checksum says, and, if there is a key,
 // signed by it. Nothing else of a file is looked at before. Whoever is in its `terms`, `present`
 // and `group` has a name of a group. Links are refused, and files that memory has no room for.
-MeetingFile read_meeting_file(const std::filesystem::path& path, const std::string& key);
+// Tensors of other than so many `bytes`, if that is known, are not even read.
+MeetingFile read_meeting_file(const std::filesystem::path& path, const std::string& key,
+                              std::optional<std::int64_t> bytes = {});
 
 }  // namespace tapegrad::optim

@@ -169,6 +169,9 @@ TEST_CASE("a step that is not finite is not taken, and names in a file do not co
                                       Tensor::full({4}, std::numeric_limits<float>::quiet_NaN()));
   optim::write_meeting_file(path, broken, "");
   CHECK_THAT(two.a.sync->meet(), ContainsSubstring("not numbers"));
+  broken.tensors["p"] = Tensor::zeros({15}, DType::u8);
+  optim::write_meeting_file(path, broken, "");
+  CHECK_THAT(two.a.sync->meet(), ContainsSubstring("of another model"));
   broken.tensors = {{"\x1b[2J", Tensor::zeros({1})}};
   optim::write_meeting_file(path, broken, "");
   CHECK_THAT(two.a.sync->meet(), ContainsSubstring("\\x1b[2J") && !ContainsSubstring("\x1b"));
