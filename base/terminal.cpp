@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad {
 namespace {
@@ -67,7 +68,50 @@ std::size_t characters(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
+// Bytes shown of a message's beginning, which names the file, and of its end, which names the
+// cause.
+constexpr std::size_t kShownBegin = 600, kShownEnd = 200;
+
+bool inside_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// The first `begin` and the last `end` bytes of a text that has more; no character of UTF-8 is cut
+// in two.
+std::string shortened(const std::string& text, std::size_t begin, std::size_t end) {
+  if (text.size() <= begin + end) return text;
+  std::size_t rest = text.size() - end;
+  for (int i = 0; i < 3 && inside_character(text[begin]); ++i) --begin;
+  for (int i = 0; i < 3 && inside_character(text[rest]); ++i) ++rest;
+  return text.substr(0, begin) + " … " + text.substr(rest);
+}
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const Utf8Char c = first_char(text);
+    const std::string_view bytes = text.substr(0, c.size);
+    text.remove_prefix(c.size);
+    if (c.kind == Utf8Char::Kind::valid && !controls_terminal(c.code_point)) {
+      result += bytes;
+    } else if (c.code_point > 0x7F) {
+      result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c.code_point));
+    } else if (c.code_point == '\n') {
+      result += "\\n";
+    } else {
+      for (const char byte : bytes) {
+        result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
+    }
+  }
+  return result;
+}
+
 }  // namespace
+
+std::string printable(const std::string& message) {
+  // The first cut saves work; the second is needed, since escapes are longer than what they show.
+  const std::string few = shortened(message, 4 * kShownBegin, 4 * kShownEnd);
+  return shortened(escaped(few), kShownBegin, kShownEnd);
+}
 
 bool is_stdout_closed() {
   pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};

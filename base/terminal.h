@@ -51,6 +51,11 @@ class Terminal {
   std::chrono::steady_clock::time_point last_drawn_;
 };
 
+// A message as programs print it: on one line of at most about 800 bytes, with the middle left out
+// if it is longer, and control characters escaped. Names and values in it may come from files, and
+// must not control the terminal, or fill it.
+std::string printable(const std::string& message);
+
 // Nobody reads the output any more, as after `| head`.
 class ClosedPipe : public Error {
  public:

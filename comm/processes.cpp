@@ -49,6 +49,57 @@ bool share_processors(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+namespace detail {
+
+// Moves the bytes of a part of the processes by exchanges of the whole, in which nobody else sends
+// or gets anything.
+class PartCarrier : public Carrier {
+ public:
+  PartCarrier(Processes& whole, const std::vector<int>& ranks) : whole_(whole) {
+    for (const int r : ranks) {
+      if (r == whole.rank()) rank = static_cast<int>(hosts.size());
+      ranks_.push_back(static_cast<std::size_t>(r));
+      hosts.push_back(whole.host(r));
+    }
+  }
+
+  void begin(std::shared_ptr<Exchange> exchange) override {
+    auto moved = std::make_shared<Exchange>();
+    moved->send.resize(whole_.hosts_.size());
+    moved->receive.resize(whole_.hosts_.size());
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (static_cast<int>(i) == rank) continue;  // Processes has copied that
+      moved->send[ranks_[i]] = exchange->send[i];
+      moved->receive[ranks_[i]] = exchange->receive[i];
+    }
+    moved->inner = std::move(exchange);
+    moved->then = [inner = moved->inner.get()] { inner->finish(); };
+    whole_.begin(std::move(moved));
+  }
+  void wait(Exchange& exchange) override {
+    const auto before = std::chrono::steady_clock::now();
+    whole_.carrier_->wait(exchange);
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - before;
+    whole_.traffic_.seconds_waited += waited.count();
+  }
+  void leave() override {}
+  void abort(int exit_code) override { whole_.abort(exit_code); }
+
+ private:
+  Processes& whole_;
+  std::vector<std::size_t> ranks_;
+};
+
+}  // namespace detail
+
+std::unique_ptr<Processes> Processes::part(const std::vector<int>& ranks) {
+  const bool has_own = std::count(ranks.begin(), ranks.end(), rank()) == 1;
+  check(has_own, "[processes] {} is not once in its part of the processes", name(rank()));
+  if (!carrier_) return std::unique_ptr<Processes>(new Processes(nullptr));
+  return std::unique_ptr<Processes>(
+      new Processes(std::make_unique<detail::PartCarrier>(*this, ranks)));
+}
+
 std::unique_ptr<Processes> Processes::join() {
   const detail::Launch launch = detail::launch_of_environment();
   if (launch.size == 1) return std::unique_ptr<Processes>(new Processes(nullptr));

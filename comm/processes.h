@@ -16,6 +16,7 @@ namespace tapegrad {
 
 namespace detail {
 class Carrier;
+class PartCarrier;
 struct Exchange;
 }  // namespace detail
 
@@ -39,6 +40,12 @@ class Processes {
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
+
+  // (all) The processes of these ranks, in this order, as a group of their own, whose functions
+  // they alone call. This process must be one of them. All processes get a part, of as many ranks
+  // each, and call the same functions of it in the same order among those of the whole: each counts
+  // what the others have begun. A part must end before the whole, whose traffic() has its own.
+  std::unique_ptr<Processes> part(const std::vector<int>& ranks);
 
   int rank() const;
   int size() const;
@@ -92,6 +99,7 @@ class Processes {
   [[noreturn]] void abort(int exit_code);
 
  private:
+  friend class detail::PartCarrier;
   explicit Processes(std::unique_ptr<detail::Carrier> carrier);
   std::vector<std::span<std::byte>> parts(std::span<std::byte> bytes,
                                           const std::vector<std::size_t>& sizes) const;

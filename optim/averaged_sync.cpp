@@ -6,41 +6,13 @@
 #include <utility>
 
 #include "tapegrad/autograd/internal/finite.h"
-#include "tapegrad/autograd/tensor/stored_tensor.h"
+#include "tapegrad/optim/internal/without_tensors.h"
 #include "tapegrad/optim/optimizer_state.h"
 
 namespace tapegrad::optim {
 namespace {
 
 const std::string kWeights = "training_weights.";
-
-// A file without the parameters' own values. The file must live as long as this. Error if it has
-// values of other parameters.
-class WithoutWeights : public TensorSource {
- public:
-  WithoutWeights(const TensorSource& file, const NamedTensors& parameters)
-      : file_(file), entries_(file.entries()) {
-    for (const auto& [name, t] : parameters) entries_.erase(kWeights + name);
-    for (const auto& [name, entry] : entries_) {
-      check(!name.starts_with(kWeights),
-            "{}: it has '{}', but no parameter that is trained has this name", file.name(), name);
-    }
-  }
-  const std::string& name() const override { return file_.name(); }
-  const Entries& entries() const override { return entries_; }
-  const Metadata& metadata() const override { return file_.metadata(); }
-
- private:
-  StoredTensor open(const std::string& tensor, const Entry&) const override {
-    return file_.stored(tensor);
-  }
-  Tensor compute(const std::string& tensor, DType as) const override {
-    return file_.read(tensor, as);
-  }
-
-  const TensorSource& file_;
-  Entries entries_;
-};
 
 class AveragedSync : public GradientSync {
  public:
@@ -105,7 +77,7 @@ void AveragedSync::load(const TensorSource& file) {
   ema_.load_state(*memory_source(std::move(averages), file.name(), file.metadata()));
   for (const auto& [name, t] : parameters_)
     OptimizerState::check_entry(file, kWeights + name, t.shape(), t.dtype());
-  sync_->load(WithoutWeights(file, parameters_));
+  sync_->load(WithoutTensors(file, kWeights, parameters_));
   for (const auto& [name, t] : parameters_) {
     const Tensor own = file.read(kWeights + name);
     Tensor parameter = t;

@@ -1,6 +1,8 @@
 #include "tapegrad/optim/gradient_sync.h"
 
 #include "tapegrad/autograd/internal/finite.h"
+#include "tapegrad/optim/internal/plain_updates.h"
+#include "tapegrad/optim/meetings/internal/file_meetings.h"
 #include "tapegrad/optim/optimizer_state.h"
 #include "tapegrad/optim/processes/internal/local_steps_sync.h"
 #include "tapegrad/optim/processes/internal/shared_gradient_sync.h"
@@ -8,7 +10,7 @@
 namespace tapegrad::optim {
 namespace {
 
-class OwnUpdates : public GradientSync {
+class OwnUpdates : public PlainUpdates {
  public:
   OwnUpdates(const NamedTensors& parameters, const ParameterGroups& groups)
       : parameters_(parameters), groups_(groups), state_(parameters, groups) {}
@@ -38,6 +40,12 @@ class OwnUpdates : public GradientSync {
     tensors.insert(tensors.end(), beside.begin(), beside.end());
     save_safetensors(path, tensors, metadata);
   }
+  Kept kept() const override {
+    Kept kept{{}, state_.metadata()};
+    for (const auto& [name, t] : state_.state())
+      kept.tensors.push_back({name, t.shape(), [t = t] { return t; }});
+    return kept;
+  }
   void load(const TensorSource& file) override { state_.load_state(file); }
   std::string broken_tensor() const override { return tapegrad::broken_tensor(state_.state()); }
 
@@ -48,6 +56,15 @@ class OwnUpdates : public GradientSync {
 };
 
 }  // namespace
+
+std::unique_ptr<PlainUpdates> make_plain_updates(const NamedTensors& parameters,
+                                                 const ParameterGroups& groups,
+                                                 Processes* processes, CommDType sent,
+                                                 Shard shard) {
+  if (processes == nullptr || processes->alone())
+    return std::make_unique<OwnUpdates>(parameters, groups);
+  return std::make_unique<SharedGradientSync>(parameters, groups, *processes, sent, shard);
+}
 
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules, Processes* processes,
@@ -65,10 +82,17 @@ std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
   if (processes != nullptr && processes->alone()) processes = nullptr;
   check(!local || shard != Shard::parameters,
         "processes that make local steps have weights of their own, and cannot share them");
-  if (local) return make_local_steps(parameters, groups, *local, processes, sent, buffers);
+  if (local && local->place) {
+    check(buffers.empty(),
+          "'{}' changes in each step by the tokens of all processes, and groups that meet through "
+          "files do not know those of others",
+          buffers.front().first);
+    return meet_by_files(make_plain_updates(parameters, groups, processes, CommDType::f32, shard),
+                         parameters, *local, processes, sent);
+  }
+  if (local) return make_local_steps(parameters, groups, *local, processes, sent, buffers, shard);
   check(sent != CommDType::int8, "int8 is for differences of weights, which local steps make");
-  if (processes == nullptr) return std::make_unique<OwnUpdates>(parameters, groups);
-  return std::make_unique<SharedGradientSync>(parameters, groups, *processes, sent, shard);
+  return make_plain_updates(parameters, groups, processes, sent, shard);
 }
 
 }  // namespace tapegrad::optim

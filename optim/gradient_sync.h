@@ -71,6 +71,15 @@ class GradientSync {
   // Goes on from these values, as after a meeting.
   virtual void restart() {}
 
+  // Groups that meet through files (meetings/hold_meeting.h) do so between steps, and not in them:
+  // true after the last local step before a meeting. No step may follow until meet() has held it.
+  virtual bool meeting_due() const { return false; }
+  // (all) Hands in this group's part of a meeting that is due, and takes the steps of all meetings
+  // that were held meanwhile. Where no meeting is due, it takes those that came since the last one,
+  // if no local step was made. Returns what there is to say of it, for people. May be called again
+  // and again until no meeting is due. Nothing is waited for.
+  virtual std::string meet() { return {}; }
+
   // Writes what the optimiser keeps, and the tensors `beside` it, with more metadata (rank 0 alone;
   // the others send it their shares). The file does not depend on the number of processes, but with
   // local steps: then it has the state of each.
@@ -85,7 +94,8 @@ class GradientSync {
 };
 
 // For one process, or for a group. Errors: `sent` is int8 without `local`; the processes share
-// parameters, and make local steps, by which each comes to have others. `buffers`, of f32, are
+// parameters, and make local steps, by which each comes to have others; groups that meet through
+// files have buffers, whose values they would not have in common. `buffers`, of f32, are
 // tensors that the caller may change after each step(), in all processes alike. Local steps keep
 // their values of the last meeting, too.
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,

@@ -64,7 +64,11 @@ const std::vector<FieldWord>& all_field_words() {
       {{"DiLoCo", "local SGD", "Lookahead", "federated averaging", "low communication",
         "outer optimizer"},
        "Local steps: processes train by themselves, and meet only every H steps.",
-       {"train --local-steps", "train --outer-learning-rate", "train --outer-momentum"}},
+       {"train --local-steps", "train --groups", "train --outer-learning-rate",
+        "train --outer-momentum"}},
+      {{"federated learning", "geo-distributed", "offline", "sneakernet"},
+       "Meetings through files: groups in different places train apart, and carry files.",
+       {"train --meet", "train --group", "train --of", "train --meet-key", "meet --wait"}},
       {{"EMA", "exponential moving average", "weight averaging", "Polyak averaging", "SWA",
         "AveragedModel", "model averaging"},
        "The exponential moving average of the weights (EMA), or their mean from an update on "

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/terminal.h"
 
 namespace tapegrad::cli {
 
@@ -30,10 +31,7 @@ void as_usage(const Check& check_values) {
   }
 }
 
-// A message as run_main prints it: on one line of at most about 800 bytes, with the middle left out
-// if it is longer, and control characters escaped. Names and values in it may come from files, and
-// must not control the terminal, or fill it.
-std::string printable(const std::string& message);
+using tapegrad::printable;
 
 // The body of a main(). Returns the exit code of `body`; or, after an exception, 2 for a
 // UsageError and 1 for all others. An exception is printed on stderr, "train-gpt: error: …". Output

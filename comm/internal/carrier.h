@@ -22,6 +22,9 @@ struct Exchange {
   std::vector<std::span<const std::byte>> send;  // by rank
   std::vector<std::span<std::byte>> receive;
   std::function<void()> then;
+  // The exchange of a part of the processes (Processes::part) that this one moves, or null. `then`
+  // finishes it.
+  std::shared_ptr<Exchange> inner = {};
 
   std::exception_ptr error;  // to be read once ended
   std::atomic<int> ended{0};
@@ -38,6 +41,7 @@ struct Exchange {
     end(std::move(why));
   }
   void end(std::exception_ptr why) {
+    if (inner && why) inner->end(why);  // `then` is not called any more
     error = std::move(why);
     ended = 1;
     ended.notify_all();

@@ -10,6 +10,7 @@
 #include "tapegrad/autograd/internal/finite.h"
 #include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/optim/optimizer_state.h"
 #include "tapegrad/optim/processes/internal/gathered.h"
 #include "tapegrad/optim/processes/internal/local_steps_sync.h"
 
@@ -59,17 +60,27 @@ Tensor LocalStepsSync::gather_momentum(std::size_t parameter) const {
   return gather_fragments(processes_, fragments_of(parameter), shape.numel(), part, shape);
 }
 
+// The tensors of all groups side by side, on rank 0. The first member of each group has its own;
+// others send nothing, but all begin as many exchanges.
+Tensor LocalStepsSync::gather_groups(const Tensor& own) const {
+  if (member() == 0) return gather_ranks(across(), own);
+  across()->gather_parts({}, {}, std::vector<std::size_t>(static_cast<std::size_t>(group_count())));
+  return {};
+}
+
 void LocalStepsSync::save(const std::string& path, Metadata metadata,
                           const NamedTensors& beside) const {
   std::vector<TensorToMake> tensors;
-  const auto add_rows = [&](const std::string& name, const Tensor& own) {
-    tensors.push_back({name, own.shape().inserted(0, ranks()),
-                       [this, own] { return gather_ranks(processes_, own); }});
+  const auto add_rows = [&](const TensorToMake& own) {
+    tensors.push_back({own.name, own.shape.inserted(0, group_count()),
+                       [this, make = own.make] { return gather_groups(make()); }});
   };
-  for (const auto& [name, kept] : state_.state()) add_rows(name, kept);
+  const PlainUpdates::Kept kept = own_->kept();
+  for (const TensorToMake& t : kept.tensors) add_rows(t);
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     const auto& [name, parameter] = parameters_[p];
-    if (made_ > 0) add_rows(kWeights + name, parameter.detach());
+    const Tensor weights = parameter.detach();
+    if (made_ > 0) add_rows({kWeights + name, weights.shape(), [weights] { return weights; }});
     tensors.push_back(
         {kMomentum + name, parameter.shape(), [this, p] { return gather_momentum(p); }});
   }
@@ -77,8 +88,8 @@ void LocalStepsSync::save(const std::string& path, Metadata metadata,
     if (made_ > 0) add_whole(tensors, {{kBuffers + name, t}});
   }
   add_whole(tensors, beside);
-  metadata.merge(state_.metadata());
-  metadata[kRanks] = std::to_string(ranks());
+  metadata.insert(kept.metadata.begin(), kept.metadata.end());
+  metadata[kRanks] = std::to_string(group_count());
   metadata[kSteps] = std::to_string(local_.steps);
   metadata[kMade] = std::to_string(made_);
   if (rank() == 0) return save_safetensors(path, tensors, stored_type(DType::f32), metadata);
@@ -89,11 +100,11 @@ void LocalStepsSync::save(const std::string& path, Metadata metadata,
 std::int64_t LocalStepsSync::made_in(const TensorSource& file) const {
   const std::int64_t found = number_in(file, kRanks), steps = number_in(file, kSteps),
                      made = number_in(file, kMade);
-  check(found == ranks(),
+  check(found == group_count(),
         "{}: it has the weights and moments of {} process{}, which made local steps: {} must go "
         "on with them, not {}",
         file.name(), found, found == 1 ? "" : "es",
-        found == 1 ? "one process" : fmt::format("mpirun -n {}", found), ranks());
+        found == 1 ? "one process" : fmt::format("mpirun -n {}", found), group_count());
   check(steps == local_.steps, "{}: its processes meet every {} steps, and not every {}",
         file.name(), steps, local_.steps);
   check(made < steps, "{}: {} is {}, not below {}", file.name(), kMade, made, steps);
@@ -104,12 +115,13 @@ void LocalStepsSync::load(const TensorSource& file) {
   OptimizerState::steps_in(file, *groups_.main);  // it knows a file of another optimiser
   const std::int64_t made = made_in(file);
   std::map<std::string, Shape> rows, shapes;  // of each rank, and in the file
-  for (const auto& [name, kept] : state_.state()) rows[name] = kept.shape();
+  const PlainUpdates::Kept expected = own_->kept();
+  for (const TensorToMake& t : expected.tensors) rows[t.name] = t.shape;
   for (const auto& [name, t] : parameters_) {
     if (made > 0) rows[kWeights + name] = t.shape();
     shapes[kMomentum + name] = t.shape();
   }
-  for (const auto& [name, shape] : rows) shapes[name] = shape.inserted(0, ranks());
+  for (const auto& [name, shape] : rows) shapes[name] = shape.inserted(0, group_count());
   for (const auto& [name, t] : buffers_) {
     if (made > 0) shapes[kBuffers + name] = t.shape();
   }
@@ -119,12 +131,12 @@ void LocalStepsSync::load(const TensorSource& file) {
   for (const auto& [name, shape] : shapes)
     OptimizerState::check_entry(file, name, shape, DType::f32);
   const auto own_row = [&](const std::string& name) {
-    return file.read(name).rows(rank(), rank() + 1).view(rows.at(name)).clone();
+    return file.read(name).rows(group(), group() + 1).view(rows.at(name)).clone();
   };
 
   std::map<std::string, Tensor> kept;
-  for (const auto& [name, t] : state_.state()) kept[name] = own_row(name);
-  state_.load_state(*memory_source(std::move(kept), file.name(), file.metadata()));
+  for (const TensorToMake& t : expected.tensors) kept[t.name] = own_row(t.name);
+  own_->load(*memory_source(std::move(kept), file.name(), file.metadata()));
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     auto& [name, parameter] = parameters_[p];
     if (made > 0) {
@@ -149,7 +161,7 @@ void LocalStepsSync::load(const TensorSource& file) {
 }
 
 std::string LocalStepsSync::broken_tensor() const {
-  std::string own = tapegrad::broken_tensor(state_.state());
+  std::string own = own_->broken_tensor();
   for (std::size_t b = 0; b < momentum_.size() && own.empty(); ++b) {
     if (!all_finite(momentum_[b])) own = "outer_momentum";
   }

@@ -29,18 +29,23 @@ Tensor SharedGradientSync::gather(std::size_t parameter, std::size_t index,
                           shape);
 }
 
-void SharedGradientSync::save(const std::string& path, Metadata metadata,
-                              const NamedTensors& beside) const {
-  std::vector<TensorToMake> tensors;
+PlainUpdates::Kept SharedGradientSync::kept() const {
+  Kept all{{}, state_.metadata()};
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     const std::vector<StateSpec> kept = kept_of(p);
     for (std::size_t k = 0; k < kept.size(); ++k) {
-      tensors.push_back({kept[k].name + "." + parameters_[p].first, kept[k].shape,
-                         [this, p, k, shape = kept[k].shape] { return gather(p, k, shape); }});
+      all.tensors.push_back({kept[k].name + "." + parameters_[p].first, kept[k].shape,
+                             [this, p, k, shape = kept[k].shape] { return gather(p, k, shape); }});
     }
   }
+  return all;
+}
+
+void SharedGradientSync::save(const std::string& path, Metadata metadata,
+                              const NamedTensors& beside) const {
+  auto [tensors, own_metadata] = kept();
   add_whole(tensors, beside);
-  metadata.merge(state_.metadata());
+  metadata.merge(own_metadata);
   if (rank() == 0) return save_safetensors(path, tensors, stored_type(DType::f32), metadata);
   for (const TensorToMake& tensor : tensors) tensor.make();
 }

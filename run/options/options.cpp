@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tapegrad/base/text/internal/number_text.h"
+#include "tapegrad/optim/meetings/hold_meeting.h"
 #include "tapegrad/run/options/keep_rule.h"
 
 namespace tapegrad::run {
@@ -92,7 +93,25 @@ std::int64_t OptimizerOptions::averaged_steps() const {
 optim::Sharing OptimizerOptions::sharing() const {
   optim::Sharing sharing{.sent = comm_dtype, .shard = shard, .local = {}};
   if (local_steps) sharing.local = {*local_steps, outer_learning_rate, outer_momentum};
+  if (sharing.local) sharing.local->groups = groups;
+  if (local_steps && meet) {
+    sharing.local->place = optim::MeetingPlace{
+        *meet, group.value_or(""), optim::group_names(of.value_or("")), meet_key.value_or("")};
+  }
   return sharing;
+}
+
+std::int64_t OptimizerOptions::group_count() const {
+  check(meet || !(group || of || meet_key),
+        "group, of and meet_key are for groups that meet through files: meet says in which folder");
+  if (!meet) return 1;
+  check(local_steps && group && of,
+        "meet needs local_steps, the steps between two meetings, the name of this group (group) "
+        "and those of all groups (of)");
+  const std::vector<std::string> names = optim::group_names(*of);
+  check(std::count(names.begin(), names.end(), *group) == 1,
+        "group {} is not among those that meet (of): {}", *group, *of);
+  return std::ssize(names);
 }
 
 std::int64_t OptimizerOptions::meeting_from(std::int64_t step) const {
@@ -154,6 +173,13 @@ void OptimizerOptions::validate() const {
         "made by others");
   check(local_steps || comm_dtype != optim::CommDType::int8,
         "comm_dtype int8 is for what local_steps changed, and not for gradients");
+  check(!groups || (local_steps && !meet),
+        "groups is for processes that make local_steps and meet by MPI, not through files (meet)");
+  const std::int64_t shares = groups.value_or(1) * group_count();
+  check(gradient_accumulation_steps % shares == 0,
+        "gradient_accumulation_steps {}: {} groups cannot share out so many batches of a step "
+        "evenly",
+        gradient_accumulation_steps, shares);
   rates.validate();
   rules.validate();
 }

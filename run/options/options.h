@@ -102,6 +102,11 @@ struct OptimizerOptions {
   std::optional<std::int64_t> local_steps = {};  // see sharing()
   double outer_learning_rate = optim::LocalSteps().learning_rate;
   double outer_momentum = optim::LocalSteps().momentum;
+  std::optional<std::int64_t> groups = {};  // of processes that meet by MPI: see optim::LocalSteps
+  // Local steps of groups that meet through files: see optim::MeetingPlace. `of` is the names of
+  // all groups, such as "a,b,c". A run folder does not say where the files are: it may be a
+  // stranger's, and nothing is written where it says.
+  std::optional<std::string> meet = {}, group = {}, of = {}, meet_key = {};
   bool check_finite = false;  // see TapeOptions
 
   Precision precision() const;  // Error if dtype is automatic
@@ -119,6 +124,11 @@ struct OptimizerOptions {
   // How several processes work together. Its `local` are local steps, with which they do not meet
   // in each step.
   optim::Sharing sharing() const;
+  // How many groups share a step's batches, beside processes: 1 unless they meet through files.
+  // Error if the options of these do not go together.
+  std::int64_t group_count() const;
+  // The batches of a step that are this group's.
+  std::int64_t own_batches() const { return gradient_accumulation_steps / group_count(); }
   // The next step from this one on at which processes meet: the step itself without local steps.
   std::int64_t meeting_from(std::int64_t step) const;
   // A tenth of the schedule's steps, but at most most_warmup; of one_cycle, 0.3, as PyTorch's.
@@ -231,6 +241,21 @@ struct OptimizerOptions {
       {.least = 0, .newer = true});
     t("outer_momentum", o.outer_momentum, "Nesterov momentum of that step",
       {.least = 0, .most = 1, .below_most = true, .newer = true});
+    t("groups", o.groups,
+      "let processes make --local-steps as G groups of neighbours, whose members share each step "
+      "[each process by itself]",
+      {.least = 1, .most = 1 << 20, .value = "G", .newer = true});
+    t("meet", o.meet,
+      "after every --local-steps, meet the groups in other places through files in DIR, which "
+      "tapegrad meet and whatever carries the files bring together",
+      {.value = "DIR", .lasting = Lasting::call});
+    t("group", o.group, "the name of this group (--meet)",
+      {.value = "NAME", .lasting = Lasting::model, .newer = true});
+    t("of", o.of, "the names of all groups that meet, the same list for all of them",
+      {.value = "A,B,…", .lasting = Lasting::model, .newer = true});
+    t("meet_key", o.meet_key,
+      "sign the files of --meet by the key in FILE, and take none that is not signed by it",
+      {.value = "FILE", .lasting = Lasting::call});
     t("check_finite", o.check_finite,
       "stop at the first NaN or infinity of a step, and name the op and module that made it",
       {.lasting = Lasting::call});

@@ -9,6 +9,7 @@
 
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/optim/internal/sent_values.h"
 #include "tapegrad/optim/internal/shares.h"
 #include "tapegrad/optim/optimizer_state.h"
 
@@ -188,13 +189,29 @@ MemoryEstimate memory_of_share(MemoryEstimate e, int ranks, optim::Shard shard) 
   return e;
 }
 
+// Of a group that meets others through files, with the weights of the last meeting, as large as the
+// gradients of all parameters. At a meeting, nothing of a step is there, but a whole file.
+MemoryEstimate with_file_meetings(MemoryEstimate e, double trained, optim::CommDType sent) {
+  constexpr std::int64_t some = 1 << 20;
+  const double file = trained * static_cast<double>(optim::bytes_sent(sent, some)) /
+                      static_cast<double>(optim::bytes_sent(optim::CommDType::f32, some));
+  const double step = e.total - e.weights - e.averages - e.optimizer - e.gradients;
+  e.optimizer += trained;
+  e.total += trained + std::max(0.0, file - step);
+  return e;
+}
+
 }  // namespace
 
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks,
                               const optim::Sharing& sharing) {
-  if (!sharing.local)
-    return ranks == 1 ? estimate : memory_of_share(estimate, ranks, sharing.shard);
-  MemoryEstimate e = estimate;
+  const MemoryEstimate shared =
+      ranks == 1 ? estimate : memory_of_share(estimate, ranks, sharing.shard);
+  if (!sharing.local) return shared;
+  if (sharing.local->place) return with_file_meetings(shared, estimate.gradients, sharing.sent);
+  const int groups = static_cast<int>(sharing.local->groups.value_or(ranks));
+  const int members = std::max(1, ranks / groups);
+  MemoryEstimate e = members == 1 ? estimate : memory_of_share(estimate, members, sharing.shard);
   constexpr double bucket = sizeof(float) * static_cast<double>(optim::kBucketSize);
   // What is trained has a gradient as large as itself. At a meeting, a bucket is sent, received,
   // and added up.

@@ -70,10 +70,10 @@ std::vector<std::string> start_notes(const OptimizerOptions& o, const Evaluation
     add_evaluations(notes, o, e);
     add_averages(notes, o);
   }
-  if (o.gradient_accumulation_steps % ranks != 0) {
+  if (o.own_batches() % ranks != 0) {
     notes.push_back(fmt::format(
         "{} processes cannot share out the {} forward passes of a step evenly: some wait", ranks,
-        o.gradient_accumulation_steps));
+        o.own_batches()));
   }
   return notes;
 }

@@ -1,7 +1,9 @@
 #include "tapegrad/run/train/train.h"
 
+#include <chrono>
 #include <exception>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
@@ -13,6 +15,8 @@
 #include "tapegrad/run/record/internal/step_trace.h"
 #include "tapegrad/run/train/internal/batch_place.h"
 #include "tapegrad/run/train/internal/evaluator.h"
+#include "tapegrad/run/train/internal/group_batches.h"
+#include "tapegrad/run/train/internal/in_order.h"
 #include "tapegrad/run/train/internal/saver.h"
 #include "tapegrad/run/train/internal/start_checks.h"
 #include "tapegrad/run/train/internal/train_plan.h"
@@ -156,6 +160,7 @@ class Trainer {
     HeldInterrupts held(!alone());
     Ending ending = about_.minutes.empty() ? Ending::finished : Ending::time_budget;
     while (!interrupted()) {
+      if (!meet()) break;
       bool ends = at_.iteration >= steps_;
       if (ends || evaluator_.due()) {
         sync_->gather_parameters();
@@ -192,6 +197,28 @@ class Trainer {
     }
     report_.next_steps();
     return interrupted() ? Ending::stopped : ending;
+  }
+
+  // Holds a meeting that is due through files. False if a signal ends the waiting. What was trained
+  // is saved before, so that the group can stop here, and its part stays the same.
+  bool meet() {
+    constexpr auto kLookAgain = std::chrono::milliseconds(200);
+    const bool due = sync_->meeting_due();
+    if (due) save();
+    std::string before, said;
+    while (true) {
+      const std::string words = sync_->meet();
+      const bool held = !sync_->meeting_due();
+      // What is said of a file that is being copied changes all the time.
+      if (!words.empty() && words != said && (held || words == before)) report_.line(said = words);
+      if (held) break;
+      before = words;
+      std::this_thread::sleep_for(kLookAgain);
+      if (!alone()) in_order(std::vector<char>(), 0, processes_);  // agrees on a signal
+      if (interrupted()) return false;
+    }
+    if (due) saver_.outdate();
+    return true;
   }
 
   void save() {
@@ -233,6 +260,7 @@ class Trainer {
     for (const auto& [name, t] : task_.params.parameters())
       weights += static_cast<double>(t.bytes());
     if (!options.local_steps) return options.averages() ? kept + weights : kept;
+    if (options.meet) return kept + weights;
     return ranks() * (kept + weights) + weights;  // the outer momentum is one for all
   }
 
@@ -288,7 +316,12 @@ bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
     if (!facts.fitting) return false;
     plan = resolve(options, facts, folder.path());
   }
-  return Trainer(task, folder, plan.options, about_of(task, plan), plan.notes).run();
+  const optim::Sharing sharing = plan.options.optimizer.sharing();
+  if (!sharing.local || !sharing.local->place)
+    return Trainer(task, folder, plan.options, about_of(task, plan), plan.notes).run();
+  Task of_group = task;
+  of_group.objective = batches_of_group(task.objective, *sharing.local->place);
+  return Trainer(of_group, folder, plan.options, about_of(task, plan), plan.notes).run();
 }
 
 }  // namespace tapegrad::run

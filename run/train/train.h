@@ -89,9 +89,11 @@ struct TrainOptions {
 // the steps that one would make with the same gradient_accumulation_steps, to the bit (with
 // comm_dtype f32). What they share (shard) is whole again in each of them where a task is asked for
 // an evaluation, samples or a file, and at the end. With local_steps, each makes its own between
-// two meetings, and a run evaluates and ends at meetings: its steps are rounded up to one. Error,
-// before the first step, if they differ in their options, weights or batches. Tasks of ranks other
-// than 0 evaluate, but are not asked for anything else.
+// two meetings, and a run evaluates and ends at meetings: its steps are rounded up to one. Groups
+// that meet through files (optim::MeetingPlace) are saved before each meeting, and wait for it; a
+// signal ends the waiting, as it does a run. Error, before the first step, if processes differ in
+// their options, weights or batches. Tasks of ranks other than 0 evaluate, but are not asked for
+// anything else.
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options = {});
 
 }  // namespace tapegrad::run

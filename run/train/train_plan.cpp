@@ -54,6 +54,9 @@ TrainPlan resolve(const TrainOptions& options, const TrainFacts& facts,
   }
   optimizer.validate();
   options.evaluation.validate();
+  check(!options.time || !optimizer.meet,
+        "max_minutes and meet exclude each other: how long a meeting is waited for, no measurement "
+        "tells");
   if (facts.fitting) {
     optimizer.max_iters = facts.fitting->steps;
     plan.minutes = facts.fitting->minutes;

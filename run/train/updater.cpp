@@ -58,14 +58,17 @@ std::unique_ptr<optim::GradientSync> make_sync(const Task& task, const Optimizer
 Updater::Updater(const Task& task, const OptimizerOptions& options, optim::GradientSync& sync,
                  Processes* processes)
     : task_(task),
-      batches_(options.gradient_accumulation_steps),
+      batches_(options.own_batches()),
       max_norm_(options.grad_clip),
       decay_(options.decay_factor()),
       most_deviations_(options.skip_outliers),
       check_finite_(options.check_finite),
-      local_(options.local_steps.has_value()),
+      local_(options.local_steps && !options.meet),
       sync_(sync),
-      processes_(processes) {}
+      processes_(processes) {
+  order_.ranks = processes == nullptr ? 1 : processes->size();
+  order_.groups = static_cast<int>(options.groups.value_or(order_.ranks));
+}
 
 // The share of each of a step's batches in its loss.
 std::vector<double> Updater::shares() const {
@@ -82,15 +85,13 @@ std::vector<double> Updater::shares() const {
 }
 
 // The shares of this process's batches in the gradient that it takes: with local steps, the mean of
-// its own.
+// those of its group.
 std::vector<double> Updater::gradient_shares(std::vector<double> shares) const {
   if (!local_) return shares;
   double own = 0;
-  const std::size_t ranks =
-      static_cast<std::size_t>(processes_ == nullptr ? 1 : processes_->size());
-  const std::size_t first =
-      static_cast<std::size_t>(processes_ == nullptr ? 0 : processes_->rank());
-  for (std::size_t i = first; i < shares.size(); i += ranks) own += shares[i];
+  const auto group = static_cast<std::size_t>(order_.group_of(rank()));
+  for (std::size_t i = group; i < shares.size(); i += static_cast<std::size_t>(order_.groups))
+    own += shares[i];
   for (double& share : shares) share /= own > 0 ? own : 1;
   return shares;
 }
@@ -98,10 +99,9 @@ std::vector<double> Updater::gradient_shares(std::vector<double> shares) const {
 // The losses of this process's batches, whose gradients go into `sync`.
 std::vector<Updater::BatchLoss> Updater::add_gradients(const std::vector<double>& shares,
                                                        StepTimes& times) {
-  const int ranks = processes_ == nullptr ? 1 : processes_->size();
-  const int rank = processes_ == nullptr ? 0 : processes_->rank();
+  const int ranks = order_.ranks, turn = order_.first_batch(rank());
   std::vector<BatchLoss> own;
-  std::size_t next = static_cast<std::size_t>(rank);  // the batch that is due here
+  std::size_t next = static_cast<std::size_t>(turn);  // the batch that is due here
   const auto backward = [&](const auto& take) {
     const double share = shares[next];
     next += static_cast<std::size_t>(ranks);
@@ -116,9 +116,9 @@ std::vector<Updater::BatchLoss> Updater::add_gradients(const std::vector<double>
   };
   for (std::int64_t first = 0; first < batches_; first += ranks) {
     const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches_ - first));
-    for (int r = 0; r < std::min(rank, active); ++r) task_.objective->skip_batch();
+    for (int t = 0; t < std::min(turn, active); ++t) task_.objective->skip_batch();
     sync_.round(active, backward);
-    for (int r = rank + 1; r < active; ++r) task_.objective->skip_batch();
+    for (int t = turn + 1; t < active; ++t) task_.objective->skip_batch();
   }
   return own;
 }
@@ -141,7 +141,7 @@ Report::Step Updater::step(double lr, Progress& progress, LayerStats* stats) {
                                     [&] { clipping = sync_.measure_clipping(max_norm_); });
   for (BatchLoss& batch : own) batch.norm = clipping.norm;
   const std::vector<BatchLoss> all =
-      in_order(std::move(own), static_cast<std::size_t>(batches_), processes_);
+      in_order(std::move(own), static_cast<std::size_t>(batches_), processes_, order_.groups);
   for (const std::string& name : task_.objective->metrics()) step.metrics.emplace_back(name, 0.0);
   for (std::size_t i = 0; i < all.size(); ++i) {
     step.loss += shares[i] * all[i].loss;

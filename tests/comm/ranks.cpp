@@ -148,6 +148,43 @@ void traffic_is_counted(Processes& p) {
   check(sent == 10 * (p.size() - 1), "{} bytes were sent", sent);
 }
 
+// Groups of neighbours and groups of their likes, at once with all.
+void parts_are_groups(Processes& p) {
+  const int members = p.size() % 2 == 0 ? 2 : p.size(), own = p.rank() / members;
+  std::vector<int> neighbours, likes;
+  for (int m = 0; m < members; ++m) neighbours.push_back(own * members + m);
+  for (int g = p.size() / members; g-- > 0;) likes.push_back(g * members + p.rank() % members);
+  const auto near = p.part(neighbours), like = p.part(likes);
+  check(near->size() == members && near->rank() == p.rank() % members, "a part has another rank");
+  check(like->size() == p.size() / members && like->rank() == like->size() - 1 - own,
+        "a part is not in the order of its ranks");
+  const std::int64_t before = p.traffic().bytes_sent;
+  for (Processes* part : {near.get(), like.get()}) {
+    texts_are_gathered(*part);
+    parts_arrive_while_others_are_under_way(*part);
+    parts_become_everybodys(*part);
+    a_root_tells_all(*part);
+  }
+  const std::int64_t sent = near->traffic().bytes_sent + like->traffic().bytes_sent;
+  check(p.alone() || p.traffic().bytes_sent - before <= sent, "the whole counts too much");
+  check(p.alone() || p.traffic().bytes_sent > before, "the whole does not count its parts");
+  std::vector<std::string> bytes;
+  for (const Processes* part : {near.get(), &p, like.get()})
+    bytes.emplace_back(index(part->size()) * 100, static_cast<char>('a' + part->rank()));
+  std::vector<Processes::Transfer> transfers;
+  transfers.push_back(near->all_gather_parts(bytes_of(bytes[0]), Sizes(index(near->size()), 100)));
+  transfers.push_back(p.all_gather_parts(bytes_of(bytes[1]), Sizes(index(p.size()), 100)));
+  transfers.push_back(like->all_gather_parts(bytes_of(bytes[2]), Sizes(index(like->size()), 100)));
+  while (!transfers.empty()) {
+    transfers.back().wait();
+    transfers.pop_back();
+  }
+  for (const std::string& text : bytes) {
+    for (std::size_t i = 0; i < text.size(); ++i)
+      check(text[i] == static_cast<char>('a' + i / 100), "byte {} of parts at once", i);
+  }
+}
+
 void all_cases(Processes& p) {
   texts_are_gathered(p);
   parts_arrive_while_others_are_under_way(p);
@@ -156,6 +193,7 @@ void all_cases(Processes& p) {
   errors_come_to_those_who_wait(p);
   differences_are_named(p);
   traffic_is_counted(p);
+  parts_are_groups(p);
 }
 
 // A part that does not fit into one message.

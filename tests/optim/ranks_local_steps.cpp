@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -265,6 +267,78 @@ void compare_sent(Group& group) {
   }
 }
 
+void copy_values(const NamedTensors& from, const NamedTensors& to) {
+  for (std::size_t p = 0; p < from.size(); ++p) {
+    Tensor t = to[p].second;
+    std::memcpy(t.mutable_data<float>(), from[p].second.data<float>(), t.bytes());
+  }
+}
+
+// Groups of two members, which share each step, have the bits and the checkpoints of as many
+// processes by themselves. All members of one number are such processes, too.
+void compare_groups(Group& all, const optim::GroupRules& rules, optim::CommDType sent) {
+  constexpr int members = 2;
+  const int rank = all.processes.rank(), own = rank / members, member = rank % members;
+  const int groups = all.processes.size() / members;
+  std::vector<int> likes;
+  for (int g = 0; g < groups; ++g) likes.push_back(g * members + member);
+  const auto part = all.processes.part(likes);
+  const Group alone{*part};
+  const NamedTensors plain = make_parameters(), shared = make_parameters(),
+                     resumed = make_parameters();
+  const auto each = alone.make(plain, rules, {.steps = 3}, sent);
+  const auto make_grouped = [&](const NamedTensors& parameters) {
+    optim::LocalSteps local{.steps = 3};
+    local.groups = groups;
+    return std::make_unique<optim::LocalStepsSync>(parameters, make_groups(parameters, rules),
+                                                   local, &all.processes, sent,
+                                                   3 * optim::kSquareChunk);
+  };
+  const auto step_of = [&](const NamedTensors& parameters, optim::GradientSync& sync, int step) {
+    sync.round(all.processes.size(), [&](const auto& take) {
+      Tape tape;
+      const Tensor loss = loss_of(parameters, (2 * step + member) * groups + own);
+      tape.backward(loss, {.seeds = {Tensor::scalar(0.5)}, .take = take});
+    });
+    const auto [norm, factor] = sync.measure_clipping(1e-3);
+    sync.step(kRate, factor);
+    sync.zero_grad();
+  };
+  const auto expect_equal = [&](const NamedTensors& a, const NamedTensors& b, int step) {
+    for (std::size_t p = 0; p < a.size(); ++p) {
+      all.expect(distance(a[p].second.values<float>(), b[p].second.values<float>()) == 0,
+                 "groups: '" + a[p].first + "' differs after step " + std::to_string(step));
+    }
+  };
+  std::unique_ptr<optim::GradientSync> grouped = make_grouped(shared), after;
+  for (int step = 0; step < 8; ++step) {
+    make_step(plain, *each, step, groups, own, groups);
+    step_of(shared, *grouped, step);
+    if (after) step_of(resumed, *after, step);
+    expect_equal(shared, plain, step);
+    if (after) expect_equal(resumed, plain, step);
+    expect_equal(grouped->agreed(shared), each->agreed(plain), step);
+    if (step != 3) continue;  // between two meetings
+    const std::string path =
+        (std::filesystem::temp_directory_path() / "tapegrad-groups-").string() +
+        all.processes.all_gather(std::to_string(::getpid())).front();
+    grouped->save(path, {}, {});
+    each->save(path + "-" + std::to_string(member), {}, {});
+    all.processes.all_gather("");  // the files are there
+    const auto bytes = [](const std::string& name) {
+      std::ifstream file(name, std::ios::binary);
+      return std::string{std::istreambuf_iterator<char>(file), {}};
+    };
+    all.expect(bytes(path) == bytes(path + "-0"), "groups have another checkpoint");
+    copy_values(grouped->agreed(shared), resumed);
+    after = make_grouped(resumed);
+    after->load(*open_safetensors(path + "-1"));
+    all.processes.all_gather("");  // and read
+    if (own == 0) std::filesystem::remove(path + "-" + std::to_string(member));
+    if (rank == 0) std::filesystem::remove(path);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -276,5 +350,11 @@ int main() {
   compare_with_mean_gradients(group);
   for (const int stop : {6, 7}) compare_resumed(group, stop);
   compare_sent(group);
+  if (processes->size() % 2 == 0) {
+    for (const std::string_view name : {"adamw", "muon"}) {
+      compare_groups(group, {.optimizer = optim::optimizer_named(name)}, optim::CommDType::f32);
+    }
+    compare_groups(group, {}, optim::CommDType::int8);
+  }
   return group.good ? 0 : 1;
 }

@@ -161,8 +161,11 @@ void resolve_shared(CallOptions& call, run::OptimizerOptions& optimizer, const G
     if (!given.has("--lr-decay-iters")) optimizer.lr_decay_iters.reset();
   }
   if (stored && optimizer.dtype == run::TrainDtype::automatic) optimizer.dtype = stored->dtype;
-  optimizer.gradient_accumulation_steps =
-      batches_of_ranks(optimizer.gradient_accumulation_steps, folder.resumes(), given, processes);
+  as_usage([&] {
+    const int shares = processes * static_cast<int>(optimizer.group_count());
+    optimizer.gradient_accumulation_steps =
+        batches_of_ranks(optimizer.gradient_accumulation_steps, folder.resumes(), given, shares);
+  });
 }
 
 void check_call(const CallOptions& call, const run::OptimizerOptions& optimizer,

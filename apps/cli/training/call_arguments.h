@@ -292,8 +292,8 @@ std::optional<ParsedCall<Options, Facts, Plan>> parse(
   program.check_arguments(*arguments);
   Facts facts = program.facts_of(*arguments);
   Plan plan = program.resolve(*arguments, facts);
-  check_batches_of_ranks(plan.optimizer.gradient_accumulation_steps, o.call.folder.resumes(),
-                         plan.text.corpus, processes);
+  check_batches_of_ranks(plan.optimizer.own_batches(), o.call.folder.resumes(), plan.text.corpus,
+                         processes);
   as_usage([&] {
     plan.validate();
     program.check_patterns(plan);

@@ -104,7 +104,9 @@ int TrainingCall::train(run::Task task, const run::OptimizerOptions& optimizer,
                         std::optional<std::int64_t> most_iters) {
   const std::string path = folder_.path().string();
   task.about.resume_command =
-      fmt::format("{} --init-from resume --out-dir {}", program_path(call_.name), quoted(path));
+      fmt::format("{} --init-from resume --out-dir {}{}{}", program_path(call_.name), quoted(path),
+                  optimizer.meet ? " --meet " + quoted(*optimizer.meet) : "",
+                  optimizer.meet_key ? " --meet-key " + quoted(*optimizer.meet_key) : "");
   task.about.command = command_of(call_, processes_.size());
   run::TrainOptions training{.optimizer = optimizer,
                              .evaluation = evaluation,

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tapegrad/optim/gradient_sync.h"
+#include "tapegrad/optim/internal/plain_updates.h"
 #include "tapegrad/optim/internal/sent_values.h"
 #include "tapegrad/optim/internal/shares.h"
 #include "tapegrad/optim/optimizer_state.h"
@@ -22,7 +22,7 @@ namespace tapegrad::optim {
 // it gets from ranks 0, 1, … in this order, after what it got in earlier rounds. That is the order
 // in which one process adds up the same micro-batches, so the sums have the same bits. What becomes
 // of updated values is up to RankWeights.
-class SharedGradientSync : public GradientSync {
+class SharedGradientSync : public PlainUpdates {
  public:
   SharedGradientSync(const NamedTensors& parameters, const ParameterGroups& groups,
                      Processes& processes, CommDType sent, Shard shard = Shard::gradients,
@@ -37,6 +37,7 @@ class SharedGradientSync : public GradientSync {
   void gather_parameters() override { weights_->gather(); }
   std::int64_t steps() const override { return state_.steps(); }
   const ParameterGroups& groups() const override { return groups_; }
+  Kept kept() const override;
   void save(const std::string& path, Metadata metadata, const NamedTensors& beside) const override;
   void load(const TensorSource& file) override;
   std::string broken_tensor() const override;

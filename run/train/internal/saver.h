@@ -38,6 +38,10 @@ class Saver {
     folder_.save(state_, keep_);
     saved_ = state_.progress.iteration;
   }
+  // The weights have changed since this step was saved: its checkpoint is to be made once more.
+  void outdate() {
+    if (saved_) saved_ = kOutdated;
+  }
   // The weights, as those of the lowest validation loss.
   void keep_best() const { folder_.keep_best(state_.params, state_.progress.iteration, keep_); }
 
@@ -53,6 +57,8 @@ class Saver {
   }
 
  private:
+  static constexpr std::int64_t kOutdated = -1;
+
   const RunFolder& folder_;
   const StepInterval steps_;
   const KeepRule keep_;

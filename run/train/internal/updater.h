@@ -8,6 +8,7 @@
 
 #include "tapegrad/optim/gradient_sync.h"
 #include "tapegrad/run/record/report.h"
+#include "tapegrad/run/train/internal/in_order.h"
 #include "tapegrad/run/train/train.h"
 
 namespace tapegrad::run {
@@ -20,9 +21,9 @@ std::unique_ptr<optim::GradientSync> make_sync(const Task& task, const Optimizer
 // batches as the options say, clipped, goes into `sync`, unless the options skip outliers and the
 // step is one.
 //
-// Of several processes, rank r has the batches r, r + R, r + 2R …, and passes over the others as if
-// it had seen them. So all of them, and one process alone, make the same step. If a signal has
-// asked one of them to stop, it interrupts all.
+// Of several processes, rank r has the batches r, r + R, r + 2R … (with groups, see RankOrder), and
+// passes over the others as if it had seen them. So all of them, and one process alone, make the
+// same step. If a signal has asked one of them to stop, it interrupts all.
 class Updater {
  public:
   // The references must live as long as this.
@@ -39,6 +40,7 @@ class Updater {
     std::int64_t tokens;
     std::array<double, kMostMetrics> metrics;
   };
+  int rank() const { return processes_ == nullptr ? 0 : processes_->rank(); }
   std::vector<double> shares() const;
   std::vector<double> gradient_shares(std::vector<double> shares) const;
   std::vector<BatchLoss> add_gradients(const std::vector<double>& shares, StepTimes& times);
@@ -53,6 +55,7 @@ class Updater {
   const bool local_;  // each process steps by its own batches
   optim::GradientSync& sync_;
   Processes* const processes_;
+  RankOrder order_;
 };
 
 }  // namespace tapegrad::run

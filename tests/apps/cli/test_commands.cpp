@@ -15,7 +15,7 @@ TEST_CASE("tapegrad without a command lists all, in groups", "[commands]") {
   const Result r = run_program("tapegrad", {});
   CHECK(r.code == 0);
   CHECK(r.out == run_program("tapegrad", {"help"}).out);
-  CHECK_THAT(r.out, ContainsSubstring("Train:\n  merge ") && ContainsSubstring("\n  train ") &&
+  CHECK_THAT(r.out, ContainsSubstring("Train:\n  meet ") && ContainsSubstring("\n  train ") &&
                         ContainsSubstring("Use a model:\n  chat ") &&
                         ContainsSubstring("[sample-text]"));
 }

@@ -114,9 +114,10 @@ TEST_CASE(
       "nn::RouterLosses::", "clamped_swiglu", "grouped_linear",
       // Rows of ops for graphs of ONNX.
       "OnnxAttribute::", "OnnxCall::", "index_select",
-      // Several processes, --ema, --plan, --eval-only, --interactive, --watch.
+      // Several processes, --meet, --ema, --plan, --eval-only, --interactive, --watch.
       "detail::mpi_carrier", "optim::make_local_steps", "optim::make_shared_weights",
-      "optim::with_averages", "gpt::print_forecast", "run::assumed_step",
+      "optim::group_names", "optim::meet_by_files", "run::batches_of_group", "optim::with_averages",
+      "gpt::print_forecast", "run::assumed_step",
       "bench::", "sampling::Evaluated::", "sampling::evaluate_",
       "sampling::LineEditor::", "watch::Server::"};
   for (const std::string& line : lines_of(kFolder / "doors")) {

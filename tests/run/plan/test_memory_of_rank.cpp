@@ -43,6 +43,23 @@ TEST_CASE("ranks share the optimiser's tensors, unless they make local steps", "
   CHECK(local.optimizer == 3.25 * kWeights);
   CHECK(local.total == kAlone.total + 1.25 * kWeights + 3 * kBucket);
   CHECK(memory_of_rank(kAlone, 1, steps).optimizer == 4 * kWeights);
+  // Groups of two share moments and gradients inside.
+  optim::Sharing groups{.local = optim::LocalSteps()};
+  groups.local->groups = 2;
+  CHECK(memory_of_rank(kAlone, 4, groups).optimizer == kWeights + 1.25 * kWeights);
+  CHECK(memory_of_rank(kAlone, 4, groups).gradients == kWeights / 2);
+}
+
+TEST_CASE(
+    "a group that meets others through files keeps an anchor, and has a file in place of a pass",
+    "[memory]") {
+  optim::Sharing files{.local = optim::LocalSteps()};
+  files.local->place = optim::MeetingPlace{"meetings", "a", {"a", "b"}};
+  CHECK(memory_of_rank(kAlone, 1, files).optimizer == 3 * kWeights);
+  CHECK(memory_of_rank(kAlone, 1, files).total == 6 * kWeights);
+  files.sent = optim::CommDType::bf16;
+  CHECK(memory_of_rank(kAlone, 1, files).total == 5.5 * kWeights);
+  CHECK(memory_of_rank(kAlone, 4, files).optimizer == 1.5 * kWeights);
 }
 
 TEST_CASE("ranks have gradients of their share, and of parameters what they are asked to share",

@@ -129,6 +129,28 @@ TEST_CASE("processes train apart, and tell means of their losses", "[local_runs]
   CHECK(line_of(r) == line_of(plain));
 }
 
+TEST_CASE("groups of processes train as processes by themselves, to the bit", "[local_runs]") {
+  if (!have_processes()) return;
+  const Local local;
+  const Args more = {
+      "--local-steps", "3", "--eval-interval", "3", "--gradient-accumulation-steps", "4"};
+  check_ended_well(on_processes(2, "train-gpt", local.args("each", 6, more)));
+  const Result grouped =
+      on_processes(4, "train-gpt", local.args("grouped", 6, more + Args{"--groups", "2"}));
+  check_ended_well(grouped);
+  const auto each = local.folder / "each", groups = local.folder / "grouped";
+  CHECK(weights_in(groups) == weights_in(each));
+  CHECK(weights_in(groups, "optimizer.safetensors") == weights_in(each, "optimizer.safetensors"));
+  // As many groups may go on with fewer processes.
+  check_ended_well(on_processes(2, "train-gpt", resume_run(groups, 9)));
+  check_ended_well(on_processes(2, "train-gpt", resume_run(each, 9)));
+  CHECK(weights_in(groups) == weights_in(each));
+  CHECK_THAT(on_processes(4, "train-gpt", local.args("odd", 6, more + Args{"--groups", "3"})).err,
+             ContainsSubstring("3 groups cannot share out"));
+  CHECK_THAT(on_processes(3, "train-gpt", local.args("odd", 6, more + Args{"--groups", "2"})).err,
+             ContainsSubstring("--groups 2: 3 processes cannot be divided"));
+}
+
 TEST_CASE("a run with local steps evaluates and ends where processes meet", "[local_runs]") {
   const Local local;
   const Result r = train(
