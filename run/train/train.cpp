@@ -273,7 +273,7 @@ class Trainer {
     const Processes::Traffic traffic = processes_->traffic();
     const double each = 1.0 / static_cast<double>(steps);
     report_.line(fmt::format(
-        "each of {} processes sent {:.1f} MB a step, and rank 0 waited {:.1f} ms a step for others",
+        "each of {} processes sent {:.3f} MB a step, and rank 0 waited {:.1f} ms a step for others",
         processes_->size(), each * 1e-6 * static_cast<double>(traffic.bytes_sent),
         each * 1e3 * traffic.seconds_waited));
   }

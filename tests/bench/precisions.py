@@ -2,11 +2,12 @@
 """usage: tests/bench/precisions.py SVG TITLE=SWEEP…
 Of sweeps over --dtype and --seed: the final losses as a table, and a picture of the validation losses while they were
 trained, with their differences to f32 of the same seed beside what seeds differ by."""
-import json
 import math
 import os
 import statistics
 import sys
+
+from curves import frame, line, read_run, words, write_svg
 
 COLOURS = {"f32": "#1f6fb4", "bf16": "#b45f1f", "int8": "#2a8a4a"}
 LEFT, TOP, WIDTH, HEIGHT, LOW = 62, 40, 200, 150, 110  # of a panel's frames; LOW is the lower one's height
@@ -20,21 +21,11 @@ def read(sweep):
         folder = os.path.join(sweep, name)
         if not name.isdigit() or not os.path.exists(os.path.join(folder, "metrics.jsonl")):
             continue
-        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
-            config = flat(json.load(file))
-        with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file]
+        config, lines = read_run(folder)
         curve = [(line["iteration"], line["val_loss"]) for line in lines if "val_loss" in line]
         final = [line["final_val_loss"] for line in lines if "final_val_loss" in line]
         runs.setdefault(config["dtype"], {})[config["seed"]] = (curve, final[-1] if final else math.nan)
     return runs
-
-
-def flat(config):
-    found = {}
-    for name, value in config.items():
-        found.update(flat(value) if isinstance(value, dict) else {name: value})
-    return found
 
 
 def table(title, runs):
@@ -47,31 +38,6 @@ def table(title, runs):
         print(f"| {title} | {dtype} | {losses} | {statistics.mean(gaps):+.4f} | {deviation:.4f} |")
 
 
-def line(points, colour, more=""):
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" {more}/>'
-
-
-def words(x, y, text, anchor="middle", kind="tick"):
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{text}</text>'
-
-
-def frame(top, height, low, high, tick_format):
-    """The frame, its ticks, and the function from a value to a place."""
-    def place(value):
-        return top + height * (high - value) / (high - low)
-
-    step = 10 ** math.floor(math.log10((high - low) / 2))
-    step *= next(m for m in (5, 2, 1) if (high - low) / (m * step) >= 2)
-    parts = [f'<rect x="0" y="{top}" width="{WIDTH}" height="{height}" class="frame"/>']
-    tick = math.ceil(low / step) * step
-    while tick <= high:
-        parts.append(f'<line x1="0" y1="{place(tick):.1f}" x2="{WIDTH}" y2="{place(tick):.1f}" class="grid"/>')
-        parts.append(words(-5, place(tick) + 3.5, tick_format.format(tick), "end"))
-        tick += step
-    return parts, place
-
-
 def panel(title, runs):
     seeds = sorted(runs["f32"])
     steps = [step for step, _ in runs["f32"][seeds[0]][0]][1:]
@@ -82,12 +48,12 @@ def panel(title, runs):
 
     shown = [losses[d][s][step] for d in COLOURS for s in seeds for step in steps]
     room = 0.05 * (max(shown) - min(shown))
-    parts, y_of = frame(TOP, HEIGHT, min(shown) - room, max(shown) + room, "{:.1f}")
+    parts, y_of = frame(WIDTH, TOP, HEIGHT, min(shown) - room, max(shown) + room, "{:.1f}")
     spread = [statistics.stdev(losses["f32"][s][step] for s in seeds) for step in steps]
     gaps = {d: [statistics.mean(losses[d][s][step] - losses["f32"][s][step] for s in seeds) for step in steps]
             for d in COLOURS}
     most = 1.1 * max(max(spread), max(abs(gap) for of in gaps.values() for gap in of))
-    lower, gap_of = frame(TOP + HEIGHT + 30, LOW, -most, most, "{:g}")
+    lower, gap_of = frame(WIDTH, TOP + HEIGHT + 30, LOW, -most, most, "{:g}")
     band = [(x_of(step), gap_of(value)) for step, value in zip(steps, spread)]
     band += [(x_of(step), gap_of(-value)) for step, value in reversed(list(zip(steps, spread)))]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in band)
@@ -114,12 +80,7 @@ def draw(path, sweeps):
         parts.append(words(at + 30, bottom + 43.5, dtype, "start"))
     parts.append(f'<rect x="{LEFT + 220}" y="{bottom + 34}" width="24" height="12" fill="#ddd"/>')
     parts.append(words(LEFT + 250, bottom + 43.5, "one standard deviation of f32's seeds", "start"))
-    style = ("text{font:13px sans-serif;fill:#222}.tick{font-size:10px;fill:#555}"
-             ".frame{fill:none;stroke:#999}.grid{stroke:#e4e4e4}")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {bottom + 58}">'
-                   f'<style>{style}</style><rect width="{width}" height="{bottom + 58}" fill="#fff"/>\n'
-                   + "\n".join(parts) + "\n</svg>\n")
+    write_svg(path, width, bottom + 58, parts)
 
 
 if len(sys.argv) < 3 or not all("=" in arg for arg in sys.argv[2:]):
