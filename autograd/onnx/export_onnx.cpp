@@ -41,6 +41,17 @@ bool is_same(const Tensor& a, const Tensor& b) {
          (a.shape() == b.shape() && a.dtype() == b.dtype() && bytes_of(a) == bytes_of(b));
 }
 
+// True if a tensor that the op has used, made or kept was written to afterwards.
+bool was_changed(const Step& step) {
+  const std::uint64_t versions =
+      sum_of_versions(step.input_tensors) + sum_of_versions(step.onnx->outputs);
+  const Saved::AllKept& kept = step.saved.kept();
+  return versions != step.onnx->versions ||
+         std::any_of(kept.begin(), kept.end(), [](const Saved::Kept& k) {
+           return k.tensor.defined() && k.tensor.version() != k.version;
+         });
+}
+
 // A graph to which the ops of a function are written in the order in which they ran.
 class FunctionGraph {
  public:
@@ -48,6 +59,7 @@ class FunctionGraph {
   struct Use {
     std::string op;
     Tensor constant;
+    std::uint32_t version;  // of its elements, when it was used
   };
 
   FunctionGraph(OnnxGraph& graph, const OnnxNames& names) : names_(names), graph_(graph) {
@@ -117,6 +129,7 @@ class FunctionGraph {
 
   Recorded record(const Function& f, Inputs inputs) const {
     Recorded recorded;
+    const std::uint64_t versions = sum_of_versions(inputs);
     {
       Tape tape({.checkable = true});  // whose steps keep their inputs and rows
       for (const Tensor& t : inputs) {
@@ -129,6 +142,9 @@ class FunctionGraph {
       recorded.results = f(inputs);
       recorded.steps = tape.record().steps;
     }
+    check(sum_of_versions(inputs) == versions,
+          "[export_onnx] the function writes to one of its inputs, which a graph cannot say: clone "
+          "it before");
     std::set<Data> needed;
     for (const Tensor& t : recorded.results) {
       check(t.defined(), "[export_onnx] a result is undefined");
@@ -143,6 +159,10 @@ class FunctionGraph {
         step->reset();
         continue;
       }
+      check(!was_changed(**step),
+            "[export_onnx] a tensor that {} uses or makes was changed in place afterwards, which a "
+            "graph cannot say: clone it before changing it",
+            (*step)->name);
       for (const Tensor& t : (*step)->input_tensors) {
         if (t.defined()) needed.insert(data_of(t));
       }
@@ -171,7 +191,7 @@ class FunctionGraph {
     const auto given = names_of_parameters_.find(data_of(t));
     if (given != names_of_parameters_.end()) return stored(t, claimed(given->second));
     if (t.requires_grad()) return stored(t, claimed(fmt::format("parameter_{}", parameters_++)));
-    uses_.push_back({std::string(op), t});
+    uses_.push_back({std::string(op), t, t.version()});
     if (t.numel() == 1) return graph_.constant(type_of(t.dtype()), t.shape(), bytes_of(t));
     for (const auto& [value, other] : constants_) {
       if (is_same(t, other)) return value;
@@ -269,7 +289,7 @@ Written written(const Function& f, const std::vector<Tensor>& inputs, const Onnx
 // Error if the graphs differ in more than what they are given.
 void check_same(const Written& first, const Written& again) {
   for (std::size_t i = 0; i < std::min(first.uses.size(), again.uses.size()); ++i) {
-    const auto& [op, t] = first.uses[i];
+    const auto& [op, t, version] = first.uses[i];
     if (is_same(t, again.uses[i].constant)) continue;
     fail(
         "[export_onnx] {} uses a tensor of shape {} that was another one when the function ran "
@@ -313,6 +333,13 @@ void export_onnx(const std::filesystem::path& file,
       continue;  // f does not take such values
     }
     check_same(first, again);
+  }
+  for (const auto& [op, t, version] : first.uses) {
+    check(
+        t.version() == version,
+        "[export_onnx] {} uses a tensor of shape {} that the function writes to whenever it runs, "
+        "and that would be a constant in the graph: make a new tensor in each run",
+        op, t.shape());
   }
   write_onnx(file, first.graph);
 }

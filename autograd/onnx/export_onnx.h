@@ -37,7 +37,8 @@ struct OnnxNames {
 // must be a parameter that names.parameters has, or that requires a gradient.
 //
 // Errors, before the file is touched: an op without a row, by its name; an op that uses another
-// constant in another run, by its name; a result without elements; a name that is empty or there
+// constant in another run, by its name; a write in place to an input, or to what an op has used or
+// made, its detach() and views included; a result without elements; a name that is empty or there
 // twice.
 void export_onnx(const std::filesystem::path& file,
                  const std::function<std::vector<Tensor>(Inputs)>& f,
