@@ -16,6 +16,7 @@
 #include "tapegrad/autograd/derivatives.h"
 #include "tapegrad/autograd/onnx/export_onnx.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::python {
 namespace {
@@ -159,9 +160,17 @@ void export_function(const std::filesystem::path& file, const Callable& f, const
   if (parameters.empty() && py::hasattr(f.handle(), "parameters")) {
     read_parameters(f.handle(), parameters);
   }
-  const auto function = [f](Inputs xs) {
+  bool ran = false;
+  const auto function = [f, &ran](Inputs xs) {
     const py::gil_scoped_acquire locked;
-    return returned_tensors(f.handle()(*tuple_of(xs)));
+    const bool again = std::exchange(ran, true);
+    try {
+      return returned_tensors(f.handle()(*tuple_of(xs)));
+    } catch (const py::error_already_set& raised) {
+      // f may refuse other values. KeyboardInterrupt and SystemExit are no Exceptions of Python's.
+      if (!again || !raised.matches(PyExc_Exception)) throw;
+      fail("{}", raised.what());
+    }
   };
   const py::gil_scoped_release unlocked;
   export_onnx(file, std::function<std::vector<Tensor>(Inputs)>(function), example,

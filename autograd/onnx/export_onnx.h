@@ -33,7 +33,7 @@ struct OnnxNames {
 // be wrong for other inputs. So f runs twice more, on other values (the example's elements in
 // reverse order, floats changed in size and once in sign), and must use the same constants. That
 // finds what differs for these values: an example of several elements, unlike each other, finds
-// most. A run that throws is not compared. Ids may be inputs: a table from which they alone choose
+// most. A run that throws an Error is not compared. Ids may be inputs: a table from which they alone choose
 // must be a parameter that names.parameters has, or that requires a gradient.
 //
 // Errors, before the file is touched: an op without a row, by its name; an op that uses another
