@@ -193,7 +193,7 @@ void bind_own_ops(py::module_& m) {
         "the gradients of the outputs (None for one without influence) and returns those of the "
         "inputs, None where there is none. A vjp that is written with ops has derivatives in turn. "
         "Inputs may be None. onnx is the name of an op of ONNX that computes the same, for "
-        "export_onnx.");
+        "export_onnx, which writes ops of one output.");
   m.def("check_gradients", &check_own, py::arg("f"), py::arg("inputs"), py::arg("order") = 1,
         py::arg("seed") = 0, py::arg("tolerance") = 1e-6,
         "Compares the gradients of f(*inputs) with central differences, of each op that it runs "

@@ -247,9 +247,12 @@ class FunctionGraph::Call final : public OnnxCall {
 
 void FunctionGraph::write(const Step& step) {
   const OnnxRow& row = step.onnx->row;
-  check(row.exists() && step.outputs.size() == 1,
+  check(row.exists(),
         "[{}] this op cannot be written to ONNX: it has no row for that (OpOptions::onnx)",
         step.name);
+  check(step.outputs.size() == 1,
+        "[{}] this op cannot be written to ONNX: it has {} outputs, and a row is for one",
+        step.name, step.outputs.size());
   const Step::Slot& y = step.outputs[0];
   check(y.shape.numel() > 0, "[{}] a result of shape {} has no elements to write to ONNX",
         step.name, y.shape);

@@ -82,6 +82,14 @@ class ExportOnnx(unittest.TestCase):
             tg.export_onnx(self.file, lambda x: softsign(x, ""), x)
         self.check(lambda x: softsign(x, "Softsign"), x)
 
+    def test_an_op_of_several_outputs_has_an_error_of_its_own(self):
+        def halves(x):
+            forward = lambda saved, x: [x * 0.5, x * 0.5]
+            return tg.apply("halves", [x], forward, lambda saved, a, b: a, onnx="Split")
+
+        with self.assertRaisesRegex(tg.Error, r"\[halves\].*it has 2 outputs"):
+            tg.export_onnx(self.file, halves, tg.randn((3, 2), tg.Rng(7)))
+
     def test_only_exceptions_that_refuse_other_values_are_swallowed(self):
         x = tg.tensor(np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32))
 
