@@ -62,7 +62,12 @@ class FunctionGraph {
   };
 
   FunctionGraph(OnnxGraph& graph, const OnnxNames& names) : names_(names), graph_(graph) {
-    for (const auto& [name, t] : names.parameters) names_of_parameters_.emplace(data_of(t), name);
+    for (const auto& [name, t] : names.parameters) {
+      names_of_parameters_.emplace(data_of(t), name);
+      graph.reserve(name);
+    }
+    for (const std::string& name : names.inputs) graph.reserve(name);
+    for (const std::string& name : names.outputs) graph.reserve(name);
   }
 
   void know(const Tensor& t, const OnnxValue& value) {
@@ -118,6 +123,14 @@ class FunctionGraph {
     check(!name.empty(), "[export_onnx] a name is empty");
     check(taken_.insert(name).second, "[export_onnx] two tensors have the name '{}'", name);
     return name;
+  }
+  // `what`_0 and so on, but none that a caller has given.
+  std::string made(std::string_view what, int& next) {
+    std::string name;
+    do {
+      name = fmt::format("{}_{}", what, next++);
+    } while (graph_.is_reserved(name));
+    return claimed(name);
   }
   std::string named(std::string_view what, const std::vector<std::string>& given, std::size_t i,
                     std::size_t count) {
@@ -189,13 +202,13 @@ class FunctionGraph {
   OnnxValue constant(const Tensor& t, std::string_view op) {
     const auto given = names_of_parameters_.find(data_of(t));
     if (given != names_of_parameters_.end()) return stored(t, claimed(given->second));
-    if (t.requires_grad()) return stored(t, claimed(fmt::format("parameter_{}", parameters_++)));
+    if (t.requires_grad()) return stored(t, made("parameter", parameters_));
     uses_.push_back({std::string(op), t, t.version()});
     if (t.numel() == 1) return graph_.constant(type_of(t.dtype()), t.shape(), bytes_of(t));
     for (const auto& [value, other] : constants_) {
       if (is_same(t, other)) return value;
     }
-    constants_.emplace_back(claimed(fmt::format("values_{}", constants_.size())), t);
+    constants_.emplace_back(made("values", values_), t);
     return stored(t, constants_.back().first);
   }
 
@@ -211,7 +224,7 @@ class FunctionGraph {
   std::unordered_map<std::uint64_t, OnnxValue> known_;
   std::map<Data, std::pair<Tensor, OnnxValue>> known_data_;  // it keeps them, and their places
   std::vector<std::pair<OnnxValue, Tensor>> constants_;
-  int parameters_ = 0;  // without a given name
+  int parameters_ = 0, values_ = 0;  // that got names here
   std::vector<Use> uses_;
 };
 

@@ -270,6 +270,25 @@ TEST_CASE("what a graph of ONNX cannot say is an error that names the op", "[onn
   CHECK_THAT(export_error(nothing, x), ContainsSubstring("a result is undefined"));
 }
 
+TEST_CASE("names that are made for a graph leave given ones alone", "[onnx]") {
+  Rng rng(11);
+  const Tensor x = Tensor::randn({3}, rng);
+  std::vector<std::pair<std::string, Tensor>> named;
+  for (const char* name : {"constant_1", "constant_2", "values_0", "parameter_0"}) {
+    named.emplace_back(name, Tensor::randn({3}, rng));
+  }
+  const Tensor trained = Tensor::randn({3}, rng).set_requires_grad();
+  const Tensor other = Tensor::randn({3}, rng);
+  const auto f = [&](Inputs in) {
+    Tensor y = in[0] * 2.0 + trained + other;
+    for (const auto& [name, t] : named) y = y * t;
+    return y;
+  };
+  const OnnxFile file = exported_function(f, {x}, {.outputs = {"/Mul_3"}, .parameters = named});
+  check_sorted(file.model.graph());
+  CHECK(largest_difference(file, f, {x}) < 1e-5);
+}
+
 TEST_CASE("a write in place that a graph of ONNX would lack is an error", "[onnx]") {
   Rng rng(10);
   const std::vector<Tensor> x = {Tensor::randn({4, 3}, rng)};
