@@ -75,7 +75,9 @@ class Recording {
     if (checkable_) {
       step_->input_tensors.assign(inputs_.begin(), inputs_.end());
       step_->onnx = std::make_unique<Step::ForOnnx>(
-          Step::ForOnnx{std::move(options.onnx), {outputs.begin(), outputs.end()}});
+          Step::ForOnnx{std::move(options.onnx),
+                        {outputs.begin(), outputs.end()},
+                        sum_of_versions(inputs_) + sum_of_versions(outputs)});
     }
     if (checkable_ || options.cheap) step_->forward = std::move(forward);
     const auto recomputation = options.cheap ? recomputation_for(outputs[0]) : nullptr;

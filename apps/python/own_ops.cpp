@@ -16,6 +16,7 @@
 #include "tapegrad/autograd/derivatives.h"
 #include "tapegrad/autograd/onnx/export_onnx.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::python {
 namespace {
@@ -159,9 +160,17 @@ void export_function(const std::filesystem::path& file, const Callable& f, const
   if (parameters.empty() && py::hasattr(f.handle(), "parameters")) {
     read_parameters(f.handle(), parameters);
   }
-  const auto function = [f](Inputs xs) {
+  bool ran = false;
+  const auto function = [f, &ran](Inputs xs) {
     const py::gil_scoped_acquire locked;
-    return returned_tensors(f.handle()(*tuple_of(xs)));
+    const bool again = std::exchange(ran, true);
+    try {
+      return returned_tensors(f.handle()(*tuple_of(xs)));
+    } catch (const py::error_already_set& raised) {
+      // f may refuse other values. KeyboardInterrupt and SystemExit are no Exceptions of Python's.
+      if (!again || !raised.matches(PyExc_Exception)) throw;
+      fail("{}", raised.what());
+    }
   };
   const py::gil_scoped_release unlocked;
   export_onnx(file, std::function<std::vector<Tensor>(Inputs)>(function), example,
@@ -184,7 +193,7 @@ void bind_own_ops(py::module_& m) {
         "the gradients of the outputs (None for one without influence) and returns those of the "
         "inputs, None where there is none. A vjp that is written with ops has derivatives in turn. "
         "Inputs may be None. onnx is the name of an op of ONNX that computes the same, for "
-        "export_onnx.");
+        "export_onnx, which writes ops of one output.");
   m.def("check_gradients", &check_own, py::arg("f"), py::arg("inputs"), py::arg("order") = 1,
         py::arg("seed") = 0, py::arg("tolerance") = 1e-6,
         "Compares the gradients of f(*inputs) with central differences, of each op that it runs "

@@ -75,7 +75,10 @@ RESULTS = {
 }
 KEEP_RNG = "py::keep_alive<1, 2>()"  # a layer's Params refer to it
 RNG, LR, DTYPE = 'py::arg("rng")', 'py::arg("lr") = 1e-3', 'py::arg_v("dtype", DType::f32, "f32")'
-FIELDS = {"bool": "bool", "double": "Number", "std::int64_t": "std::int64_t", "Tensor": None, "Weight": None}
+FIELDS = {
+    **{"bool": "bool", "double": "Number", "std::int64_t": "std::int64_t", "Tensor": None, "Weight": None},
+    "std::vector<std::int64_t>": "const std::vector<std::int64_t>&",
+}
 
 
 def literal(text):

@@ -12,6 +12,13 @@ namespace tapegrad {
 
 // The parts of a tape. Internal: only the tape, apply and the gradient checker look in here.
 
+// Grows as soon as one of the tensors is written to.
+inline std::uint64_t sum_of_versions(Inputs tensors) {
+  std::uint64_t sum = 0;
+  for (const Tensor& t : tensors) sum += t.defined() ? t.version() : 0;
+  return sum;
+}
+
 // One op as it was run, shared by all the tapes that recorded it.
 struct Step {
   struct Slot {
@@ -42,6 +49,7 @@ struct Step {
   struct ForOnnx {
     OnnxRow row;
     std::vector<Tensor> outputs;
+    std::uint64_t versions;  // sum_of_versions() of inputs and outputs when the op had run
   };
   std::unique_ptr<ForOnnx> onnx;
 

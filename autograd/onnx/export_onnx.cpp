@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <memory>
 #include <set>
@@ -41,6 +40,17 @@ bool is_same(const Tensor& a, const Tensor& b) {
          (a.shape() == b.shape() && a.dtype() == b.dtype() && bytes_of(a) == bytes_of(b));
 }
 
+// True if a tensor that the op has used, made or kept was written to afterwards.
+bool was_changed(const Step& step) {
+  const std::uint64_t versions =
+      sum_of_versions(step.input_tensors) + sum_of_versions(step.onnx->outputs);
+  const Saved::AllKept& kept = step.saved.kept();
+  return versions != step.onnx->versions ||
+         std::any_of(kept.begin(), kept.end(), [](const Saved::Kept& k) {
+           return k.tensor.defined() && k.tensor.version() != k.version;
+         });
+}
+
 // A graph to which the ops of a function are written in the order in which they ran.
 class FunctionGraph {
  public:
@@ -48,10 +58,16 @@ class FunctionGraph {
   struct Use {
     std::string op;
     Tensor constant;
+    std::uint32_t version;  // of its elements, when it was used
   };
 
   FunctionGraph(OnnxGraph& graph, const OnnxNames& names) : names_(names), graph_(graph) {
-    for (const auto& [name, t] : names.parameters) names_of_parameters_.emplace(data_of(t), name);
+    for (const auto& [name, t] : names.parameters) {
+      names_of_parameters_.emplace(data_of(t), name);
+      graph.reserve(name);
+    }
+    for (const std::string& name : names.inputs) graph.reserve(name);
+    for (const std::string& name : names.outputs) graph.reserve(name);
   }
 
   void know(const Tensor& t, const OnnxValue& value) {
@@ -108,6 +124,14 @@ class FunctionGraph {
     check(taken_.insert(name).second, "[export_onnx] two tensors have the name '{}'", name);
     return name;
   }
+  // `what`_0 and so on, but none that a caller has given.
+  std::string made(std::string_view what, int& next) {
+    std::string name;
+    do {
+      name = fmt::format("{}_{}", what, next++);
+    } while (graph_.is_reserved(name));
+    return claimed(name);
+  }
   std::string named(std::string_view what, const std::vector<std::string>& given, std::size_t i,
                     std::size_t count) {
     check(given.empty() || given.size() == count, "[export_onnx] {} names for {} {}s", given.size(),
@@ -117,6 +141,7 @@ class FunctionGraph {
 
   Recorded record(const Function& f, Inputs inputs) const {
     Recorded recorded;
+    const std::uint64_t versions = sum_of_versions(inputs);
     {
       Tape tape({.checkable = true});  // whose steps keep their inputs and rows
       for (const Tensor& t : inputs) {
@@ -129,6 +154,9 @@ class FunctionGraph {
       recorded.results = f(inputs);
       recorded.steps = tape.record().steps;
     }
+    check(sum_of_versions(inputs) == versions,
+          "[export_onnx] the function writes to one of its inputs, which a graph cannot say: clone "
+          "it before");
     std::set<Data> needed;
     for (const Tensor& t : recorded.results) {
       check(t.defined(), "[export_onnx] a result is undefined");
@@ -143,6 +171,10 @@ class FunctionGraph {
         step->reset();
         continue;
       }
+      check(!was_changed(**step),
+            "[export_onnx] a tensor that {} uses or makes was changed in place afterwards, which a "
+            "graph cannot say: clone it before changing it",
+            (*step)->name);
       for (const Tensor& t : (*step)->input_tensors) {
         if (t.defined()) needed.insert(data_of(t));
       }
@@ -170,13 +202,13 @@ class FunctionGraph {
   OnnxValue constant(const Tensor& t, std::string_view op) {
     const auto given = names_of_parameters_.find(data_of(t));
     if (given != names_of_parameters_.end()) return stored(t, claimed(given->second));
-    if (t.requires_grad()) return stored(t, claimed(fmt::format("parameter_{}", parameters_++)));
-    uses_.push_back({std::string(op), t});
+    if (t.requires_grad()) return stored(t, made("parameter", parameters_));
+    uses_.push_back({std::string(op), t, t.version()});
     if (t.numel() == 1) return graph_.constant(type_of(t.dtype()), t.shape(), bytes_of(t));
     for (const auto& [value, other] : constants_) {
       if (is_same(t, other)) return value;
     }
-    constants_.emplace_back(claimed(fmt::format("values_{}", constants_.size())), t);
+    constants_.emplace_back(made("values", values_), t);
     return stored(t, constants_.back().first);
   }
 
@@ -192,7 +224,7 @@ class FunctionGraph {
   std::unordered_map<std::uint64_t, OnnxValue> known_;
   std::map<Data, std::pair<Tensor, OnnxValue>> known_data_;  // it keeps them, and their places
   std::vector<std::pair<OnnxValue, Tensor>> constants_;
-  int parameters_ = 0;  // without a given name
+  int parameters_ = 0, values_ = 0;  // that got names here
   std::vector<Use> uses_;
 };
 
@@ -228,9 +260,12 @@ class FunctionGraph::Call final : public OnnxCall {
 
 void FunctionGraph::write(const Step& step) {
   const OnnxRow& row = step.onnx->row;
-  check(row.exists() && step.outputs.size() == 1,
+  check(row.exists(),
         "[{}] this op cannot be written to ONNX: it has no row for that (OpOptions::onnx)",
         step.name);
+  check(step.outputs.size() == 1,
+        "[{}] this op cannot be written to ONNX: it has {} outputs, and a row is for one",
+        step.name, step.outputs.size());
   const Step::Slot& y = step.outputs[0];
   check(y.shape.numel() > 0, "[{}] a result of shape {} has no elements to write to ONNX",
         step.name, y.shape);
@@ -269,7 +304,7 @@ Written written(const Function& f, const std::vector<Tensor>& inputs, const Onnx
 // Error if the graphs differ in more than what they are given.
 void check_same(const Written& first, const Written& again) {
   for (std::size_t i = 0; i < std::min(first.uses.size(), again.uses.size()); ++i) {
-    const auto& [op, t] = first.uses[i];
+    const auto& [op, t, version] = first.uses[i];
     if (is_same(t, again.uses[i].constant)) continue;
     fail(
         "[export_onnx] {} uses a tensor of shape {} that was another one when the function ran "
@@ -309,10 +344,17 @@ void export_onnx(const std::filesystem::path& file,
     Written again;
     try {
       again = written(f, others, names);
-    } catch (const std::exception&) {
+    } catch (const Error&) {
       continue;  // f does not take such values
     }
     check_same(first, again);
+  }
+  for (const auto& [op, t, version] : first.uses) {
+    check(
+        t.version() == version,
+        "[export_onnx] {} uses a tensor of shape {} that the function writes to whenever it runs, "
+        "and that would be a constant in the graph: make a new tensor in each run",
+        op, t.shape());
   }
   write_onnx(file, first.graph);
 }

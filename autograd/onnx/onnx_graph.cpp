@@ -81,6 +81,14 @@ std::vector<OnnxValue> OnnxGraph::several(std::string_view op, const std::vector
   return node(op, inputs, std::vector<OnnxValue>(outputs), attributes);
 }
 
+std::string OnnxGraph::made_name(const std::string& what) {
+  for (;;) {
+    std::string name = fmt::format("{}_{}", what, ++count_);
+    const auto next = reserved_.lower_bound(name);
+    if (next == reserved_.end() || !next->starts_with(name)) return name;
+  }
+}
+
 // `outputs` that have no name yet get one.
 std::vector<OnnxValue> OnnxGraph::node(std::string_view op, const std::vector<OnnxValue>& inputs,
                                        std::vector<OnnxValue> outputs,
@@ -94,7 +102,7 @@ std::vector<OnnxValue> OnnxGraph::node(std::string_view op, const std::vector<On
   const auto known = known_.find(message.bytes());
   if (known != known_.end() && outputs.front().empty()) return known->second;
 
-  const std::string name = fmt::format("{}/{}_{}", part_, op, ++count_);
+  const std::string name = made_name(fmt::format("{}/{}", part_, op));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].empty()) outputs[i] = i == 0 ? name : fmt::format("{}_{}", name, i);
   }
@@ -125,7 +133,7 @@ OnnxValue OnnxGraph::constant(OnnxType type, const Shape& shape, std::string_vie
   key += bytes;
   std::vector<OnnxValue>& known = known_[key];
   if (!known.empty()) return known.front();
-  known = {fmt::format("constant_{}", ++count_)};
+  known = {made_name("constant")};
   WireMessage tensor = tensor_message(known.front(), type, shape);
   message_.message(OnnxGraphField::weight, tensor.text(OnnxTensorField::bytes, bytes));
   return known.front();

@@ -105,7 +105,10 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
                 needs[1] ? where(choice, zero, dy) : Tensor()};
       },
       // ONNX's op broadcasts: a number to fill in is not stored for each element.
-      {.onnx = [condition, a, b](OnnxCall& c) {
+      {.onnx = [condition, version = condition.version(), a, b](OnnxCall& c) {
+        check(condition.version() == version,
+              "[where] the condition was changed in place afterwards, which a graph of ONNX cannot "
+              "say: clone it before changing it");
         const OnnxValue yes = c.value(a), no = c.value(b);
         // Rows of padding differ from others in their gradient alone.
         if (yes == no && a.shape() == c.tensors[0].shape()) return yes;

@@ -72,6 +72,7 @@ class Tokenizer {
   // The bytes of the tokens. They may begin or end in the middle of a character (see Utf8Stream).
   // Error if a token is outside [0, vocab_size()).
   std::string decode(std::span<const Token> tokens) const;
+  // The bytes of one token, as decode() of it alone. Error if there is no such token.
   std::string token_bytes(Token token) const;
 
   std::int64_t vocab_size() const;
@@ -105,6 +106,7 @@ class Tokenizer {
   // refuses a symbolic link; its Errors say the path and the reason.
   void save(const std::filesystem::path& path) const;
   std::string file_text() const;  // that save() writes to `path`
+  // Opens what save() has written. Error naming the path and what is wrong there.
   static Tokenizer load(const std::filesystem::path& path);
   // A tokenizer.json of Hugging Face's that gives the same ids; of one that was made of such a
   // file, that file. Error if there is none.

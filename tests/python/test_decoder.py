@@ -35,6 +35,10 @@ class Opened(unittest.TestCase):
         program("train", "--corpus", cls.folder / "text.txt", "--out-dir", cls.run_folder, *size)
         cls.model = tg.load(cls.run_folder)
 
+    def test_methods_have_their_names_in_help(self):
+        names = [getattr(tg.Decoder, name).__qualname__ for name in ("stream", "generate", "encode", "decode")]
+        self.assertEqual(names, ["Decoder.stream", "Decoder.generate", "Decoder.encode", "Decoder.decode"])
+
     def test_texts_are_those_of_sample_text(self):
         for options in (
             {"seed": 3, "max_new_tokens": 40},

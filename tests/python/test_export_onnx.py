@@ -82,6 +82,36 @@ class ExportOnnx(unittest.TestCase):
             tg.export_onnx(self.file, lambda x: softsign(x, ""), x)
         self.check(lambda x: softsign(x, "Softsign"), x)
 
+    def test_an_op_of_several_outputs_has_an_error_of_its_own(self):
+        def halves(x):
+            forward = lambda saved, x: [x * 0.5, x * 0.5]
+            return tg.apply("halves", [x], forward, lambda saved, a, b: a, onnx="Split")
+
+        with self.assertRaisesRegex(tg.Error, r"\[halves\].*it has 2 outputs"):
+            tg.export_onnx(self.file, halves, tg.randn((3, 2), tg.Rng(7)))
+
+    def test_only_exceptions_that_refuse_other_values_are_swallowed(self):
+        x = tg.tensor(np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32))
+
+        def positive(x):
+            if x.numpy().min() < 0:
+                raise ValueError("not positive")
+            return x.log()
+
+        tg.export_onnx(self.file, positive, x)
+        self.assertTrue(self.file.exists())
+        self.file.unlink()
+        calls = []
+
+        def interrupted(x):
+            calls.append(x)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return x * 2
+
+        self.assertRaises(KeyboardInterrupt, tg.export_onnx, self.file, interrupted, x)
+        self.assertFalse(self.file.exists())
+
     def test_errors_name_the_op(self):
         x = tg.randn((4, 3), tg.Rng(5))
         with self.assertRaisesRegex(tg.Error, r"\[dropout\].*no row"):

@@ -337,6 +337,8 @@ class Optimizers(unittest.TestCase):
         self.assertAlmostEqual(schedule(5), (1 + math.cos(math.pi / 2)) / 2)
         cut = tg.Schedule(kind="multistep", learning_rate=1.0, milestones=[1, 3], gamma=0.5)
         self.assertEqual([cut(i) for i in range(4)], [1, 0.5, 0.5, 0.25])
+        cut.milestones = [2]
+        self.assertEqual((cut.milestones, [cut(i) for i in range(3)]), ([2], [1, 1, 0.5]))
         schedule.learning_rate = 2
         self.assertAlmostEqual(schedule(5), 1)
         plateau = tg.ReduceLROnPlateau(lr=1.0, patience=0)

@@ -66,6 +66,7 @@ inline py::object or_none(const Tensor& t) { return t.defined() ? py::cast(t) : 
 template <class T>
 requires(std::is_arithmetic_v<T>) T or_none(T number) { return number; }
 
+inline py::object or_none(const std::vector<std::int64_t>& numbers) { return py::cast(numbers); }
 inline py::object or_none(const std::vector<Tensor>& all) {
   py::list parts;
   for (const Tensor& t : all) parts.append(or_none(t));

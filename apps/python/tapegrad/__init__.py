@@ -36,7 +36,10 @@ def _decode(model, tokens):
     return model.tokenizer.decode(tokens)
 
 
-Decoder.stream, Decoder.generate, Decoder.encode, Decoder.decode = _stream, _generate, _encode, _decode
+for _method in (_stream, _generate, _encode, _decode):
+    _method.__name__ = _method.__name__[1:]  # for help()
+    _method.__qualname__ = f"Decoder.{_method.__name__}"
+    setattr(Decoder, _method.__name__, _method)
 
 from tapegrad import nn, subscripts  # noqa: E402
 from tapegrad.arrays import from_dlpack, from_numpy, tensor  # noqa: E402

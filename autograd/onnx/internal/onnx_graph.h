@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -62,6 +63,10 @@ class OnnxGraph {
   // Weights of one name are one, the first.
   OnnxValue weight(OnnxWeight weight);
 
+  // A name that a caller gives: constants and nodes that come later get others.
+  void reserve(const std::string& name) { reserved_.insert(name); }
+  bool is_reserved(const std::string& name) const { return reserved_.count(name) != 0; }
+
   // Names of nodes begin with it from now on.
   void enter(std::string part) { part_ = std::move(part); }
 
@@ -74,8 +79,12 @@ class OnnxGraph {
                               std::vector<OnnxValue> outputs,
                               const std::vector<OnnxAttribute>& attributes);
 
+  // `what`_N, with which no reserved name begins: outputs of nodes have longer ones, too.
+  std::string made_name(const std::string& what);
+
   WireMessage message_;
   std::string part_;
+  std::set<std::string> reserved_;
   int count_ = 0;  // of names that were made
   std::vector<OnnxWeight> weights_;
   std::map<std::string, std::vector<OnnxValue>> known_;  // nodes and constants, by what they are

@@ -270,6 +270,73 @@ TEST_CASE("what a graph of ONNX cannot say is an error that names the op", "[onn
   CHECK_THAT(export_error(nothing, x), ContainsSubstring("a result is undefined"));
 }
 
+TEST_CASE("names that are made for a graph leave given ones alone", "[onnx]") {
+  Rng rng(11);
+  const Tensor x = Tensor::randn({3}, rng);
+  std::vector<std::pair<std::string, Tensor>> named;
+  for (const char* name : {"constant_1", "constant_2", "values_0", "parameter_0"}) {
+    named.emplace_back(name, Tensor::randn({3}, rng));
+  }
+  const Tensor trained = Tensor::randn({3}, rng).set_requires_grad();
+  const Tensor other = Tensor::randn({3}, rng);
+  const auto f = [&](Inputs in) {
+    Tensor y = in[0] * 2.0 + trained + other;
+    for (const auto& [name, t] : named) y = y * t;
+    return y;
+  };
+  const OnnxFile file = exported_function(f, {x}, {.outputs = {"/Mul_3"}, .parameters = named});
+  check_sorted(file.model.graph());
+  CHECK(largest_difference(file, f, {x}) < 1e-5);
+}
+
+TEST_CASE("a write in place that a graph of ONNX would lack is an error", "[onnx]") {
+  Rng rng(10);
+  const std::vector<Tensor> x = {Tensor::randn({4, 3}, rng)};
+  const auto detached = [](Inputs in) {
+    Tensor y = exp(in[0]).detach();
+    y.mutable_data<float>()[0] = 0;
+    return y * in[0];
+  };
+  CHECK_THAT(export_error(detached, x), ContainsSubstring("that exp uses or makes was changed"));
+  const auto row = [](Inputs in) {
+    const Tensor y = exp(in[0]);
+    y.detach().rows(1, 2).mutable_data<float>()[0] = 0;
+    return y;
+  };
+  CHECK_THAT(export_error(row, x), ContainsSubstring("that exp uses or makes was changed"));
+  const auto masks = [](Inputs in) {
+    Tensor hidden = Tensor::zeros({4, 3}, DType::u8);
+    const Tensor y = masked_fill(in[0], hidden, 2);
+    hidden.mutable_data<std::uint8_t>()[0] = 1;
+    return y + masked_fill(in[0], hidden, 3);
+  };
+  CHECK_THAT(export_error(masks, x), ContainsSubstring("[where] the condition was changed"));
+  const auto input = [](Inputs in) {
+    in[0].detach().mutable_data<float>()[0] = 0;
+    return in[0] * 2.0;
+  };
+  CHECK_THAT(export_error(input, {x[0].clone()}), ContainsSubstring("writes to one of its inputs"));
+  Tensor kept = Tensor::zeros({2});
+  const auto outside = [&](Inputs in) {
+    kept.mutable_data<float>()[0] = static_cast<float>(in[0].at(0));
+    return in[0].rows(0, 2) * kept.view({2, 1});
+  };
+  CHECK_THAT(export_error(outside, x), ContainsSubstring("writes to whenever it runs"));
+
+  const auto made_first = [](Inputs in) {  // written to before an op uses it
+    Tensor shift = Tensor::zeros({3});
+    shift.mutable_data<float>()[1] = 1;
+    return exp(in[0]) + shift;
+  };
+  check_graph(made_first, x, {Tensor::randn({4, 3}, rng)});
+  const auto copied = [](Inputs in) {
+    const Tensor y = exp(in[0]);
+    y.clone().detach().mutable_data<float>()[0] = 0;
+    return y;
+  };
+  check_graph(copied, x, {Tensor::randn({4, 3}, rng)});
+}
+
 TEST_CASE("functions of rows are kept only where a tape writes graphs", "[onnx]") {
   const auto exists = [] { return OnnxRow([](OnnxCall& c) { return c.in(0); }).exists(); };
   CHECK_FALSE(exists());
