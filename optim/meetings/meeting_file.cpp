@@ -30,7 +30,7 @@ void add(Sha256& hash, std::string_view bytes) {
 }
 
 std::string_view bytes_of(const Tensor& t) {
-  return dispatch(t.dtype(), [&](auto zero) {
+  return dispatch_all(t.dtype(), [&](auto zero) {
     using T = decltype(zero);
     return std::string_view(reinterpret_cast<const char*>(t.data<T>()), t.bytes());
   });

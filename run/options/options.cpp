@@ -102,12 +102,10 @@ optim::Sharing OptimizerOptions::sharing() const {
 }
 
 std::int64_t OptimizerOptions::group_count() const {
-  check(meet || !(group || of || meet_key),
-        "group, of and meet_key are for groups that meet through files: meet says in which folder");
-  if (!meet) return 1;
+  if (!meet && !group && !of) return 1;
   check(local_steps && group && of,
-        "meet needs local_steps, the steps between two meetings, the name of this group (group) "
-        "and those of all groups (of)");
+        "groups that meet through files need local_steps, the steps between two meetings, the name "
+        "of this group (group) and those of all groups (of)");
   const std::vector<std::string> names = optim::group_names(*of);
   check(std::count(names.begin(), names.end(), *group) == 1,
         "group {} is not among those that meet (of): {}", *group, *of);
@@ -136,6 +134,11 @@ double OptimizerOptions::default_gamma() const {
 
 std::int64_t OptimizerOptions::decay_end() const {
   return lr_decay_iters.value_or(std::max(max_iters, schedule_begin + warmup()));
+}
+
+void OptimizerOptions::check_meeting_place() const {
+  check(meet || !(group || of || meet_key),
+        "group, of and meet_key are for groups that meet through files: meet says in which folder");
 }
 
 void OptimizerOptions::validate() const {
@@ -173,7 +176,7 @@ void OptimizerOptions::validate() const {
         "made by others");
   check(local_steps || comm_dtype != optim::CommDType::int8,
         "comm_dtype int8 is for what local_steps changed, and not for gradients");
-  check(!groups || (local_steps && !meet),
+  check(!groups || (local_steps && !of),
         "groups is for processes that make local_steps and meet by MPI, not through files (meet)");
   const std::int64_t shares = groups.value_or(1) * group_count();
   check(gradient_accumulation_steps % shares == 0,

@@ -125,7 +125,7 @@ struct OptimizerOptions {
   // in each step.
   optim::Sharing sharing() const;
   // How many groups share a step's batches, beside processes: 1 unless they meet through files.
-  // Error if the options of these do not go together.
+  // Error if what a run keeps of these does not go together.
   std::int64_t group_count() const;
   // The batches of a step that are this group's.
   std::int64_t own_batches() const { return gradient_accumulation_steps / group_count(); }
@@ -138,6 +138,8 @@ struct OptimizerOptions {
   std::int64_t warmup() const { return warmup_iters.value_or(default_warmup()); }
   // lr_decay_iters, or the step by which the schedule has decayed without it.
   std::int64_t decay_end() const;
+  // Error if groups meet through files, and no call has said in which folder.
+  void check_meeting_place() const;
   void validate() const;  // Error, naming the value, for values that no run can have
 
   template <class Self, class Table>

@@ -53,6 +53,7 @@ TrainPlan resolve(const TrainOptions& options, const TrainFacts& facts,
     if (options.restart_schedule) optimizer.schedule_begin = made;
   }
   optimizer.validate();
+  optimizer.check_meeting_place();
   options.evaluation.validate();
   check(!options.time || !optimizer.meet,
         "max_minutes and meet exclude each other: how long a meeting is waited for, no measurement "

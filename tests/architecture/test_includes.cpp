@@ -34,6 +34,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"autograd/onnx", kEngine + Names{"autograd/onnx"}},
     {"autograd/check", {"base*", "autograd*"}},
     {"nn", {"base*", "autograd*", "nn*"}},
+    {"nn/config", {"base*", "nn"}},
     {"nn/generation", {"base*", "autograd*", "nn*"}},
     {"nn/generation/speculative", {"base*", "autograd*", "nn*"}},
     {"nn/layers", {"base*", "autograd*", "nn", "nn/generation/kv_cache.h", "nn/layers"}},

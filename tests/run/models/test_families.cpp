@@ -249,8 +249,10 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   c.mixer_pattern = "PA";
   CHECK_THAT(run::export_obstacle(c), ContainsSubstring("cannot express a model with"));
   // Blocks of one part, whatever they are.
-  c = {.arch = nn::Architecture::llama, .mixer_pattern = "AN", .ff_pattern = "NF"};
-  CHECK((run::family_of(c).name == "nemotron_h" && run::gguf_family_of(c).name == "nemotron_h"));
+  const nn::DecoderConfig single{
+      .arch = nn::Architecture::llama, .mixer_pattern = "AN", .ff_pattern = "NF"};
+  CHECK(run::family_of(single).name == "nemotron_h");
+  CHECK(run::gguf_family_of(single).name == "nemotron_h");
   nn::DecoderConfig qwen = std::ranges::find(run::families(), "qwen3_5_text", &Family::name)->model;
   qwen.mixer_pattern = "CD";
   CHECK_THAT(run::export_obstacle(qwen), ContainsSubstring("mixer_pattern CD, only with"));

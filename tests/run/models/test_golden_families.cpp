@@ -123,16 +123,16 @@ TEST_CASE("ten steps of fine-tuning of families have the losses of PyTorch's", "
   // (8.3e-5, Qwen3-MoE with kernels for any processor; 5.2e-4, Qwen3-Next, of four blocks), and
   // gpt-oss's in steep gates as well (4.2e-4 at one of the steps). The tenth step of the dense
   // Granite 4 is as steep: 9.6e-5, where PyTorch's own loss moves by 1.8e-4 with weights that are
-  // off by 1e-7.
+  // off by 1e-7. Nemotron-H's differ by 1.3e-4, and ours move by 6.8e-4 with such weights.
   for (const std::string& name : kFamilies) {
     INFO(name);
     const GoldenFamily golden(name);
     const run::TextModel model = golden.load();
     check_fine_tuning(model, golden.expected,
-                      name == "qwen3_next" || name == "gpt_oss" ? 1e-3
-                      : name == "granitemoehybrid_dense"        ? 5e-4
-                      : model.gpt.config.moe.exist()            ? 3e-4
-                                                                : 3e-5);
+                      name == "qwen3_next" || name == "gpt_oss" || name == "nemotron_h" ? 1e-3
+                      : name == "granitemoehybrid_dense"                                ? 5e-4
+                      : model.gpt.config.moe.exist()                                    ? 3e-4
+                                                                                        : 3e-5);
   }
 }
 
