@@ -89,8 +89,9 @@ void take_keys(GgufFamily& f) {
   }
   f.keys.push_back(
       {.key = "attention.head_count_kv", .option = kSingleParts, .direction = Direction::ignored});
-  // The converter writes layer_norm_epsilon of a config.json twice.
-  f.keys.push_back({.key = "attention.layer_norm_epsilon", .direction = Direction::ignored});
+  // The converter writes layer_norm_epsilon of a config.json twice, and llama.cpp asks for both.
+  f.keys.push_back(
+      {.key = "attention.layer_norm_epsilon", .option = "norm_eps", .direction = Direction::out});
 }
 
 void take_gguf(GgufFamily& f) {

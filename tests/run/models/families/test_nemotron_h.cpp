@@ -320,6 +320,11 @@ TEST_CASE("a Nemotron-H in GGUF has llama.cpp's keys and tensors", "[families][r
     INFO(name);
     CHECK(std::get<std::int64_t>(key(name)) == value);
   }
+  // llama.cpp opens no file without the second one.
+  for (const char* name : {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"}) {
+    INFO(name);
+    CHECK(std::get<double>(key(name)) == Approx(1e-5));
+  }
   CHECK_FALSE(file.keys().contains("nemotron_h.rope.freq_base"));
   const std::vector<nn::Block>& h = model.gpt.h;
   CHECK(same_bits(file.read("blk.0.attn_norm.weight"), Tensor(h[0].ln_1.weight)));
