@@ -33,8 +33,8 @@ struct OnnxNames {
 // be wrong for other inputs. So f runs twice more, on other values (the example's elements in
 // reverse order, floats changed in size and once in sign), and must use the same constants. That
 // finds what differs for these values: an example of several elements, unlike each other, finds
-// most. A run that throws an Error is not compared. Ids may be inputs: a table from which they alone choose
-// must be a parameter that names.parameters has, or that requires a gradient.
+// most. A run that throws an Error is not compared. Ids may be inputs: a table from which they
+// alone choose must be a parameter that names.parameters has, or that requires a gradient.
 //
 // Errors, before the file is touched: an op without a row, by its name; an op that uses another
 // constant in another run, by its name; a write in place to an input, or to what an op has used or
